@@ -221,7 +221,7 @@ class TestRefusals:
     def test_other_places(self, folder, tmp_path):
         for name in ("manifest.json", "data.npy"):
             line = fail("predict", folder / "train.model", folder / "test" / name)
-            assert f"is a file of a folder of rows: pass the folder, {folder / 'test'}" in line
+            assert f"belongs to a folder of rows: pass the folder, {folder / 'test'}" in line
         line = fail("predict", folder / "test", folder / "train.model")
         assert f"MODEL must be a file written by fit, got the folder {folder / 'test'}" in line
 

@@ -304,10 +304,10 @@ class TestScores:
 
     def test_threshold_where_it_means_nothing(self, folder):
         three = ("predict", folder / "table.model", folder / "wine.csv", "--threshold", 0)
-        assert "more than two classes" in fail(*three)
+        assert "--threshold requires two classes" in fail(*three)
         assert "--threshold" in fail(*three[:3], "--threshold", "nan")
         both = ("predict", folder / "rows.model", folder / "rows.svm", "--threshold", 1, "--certify")
-        assert "--certify requires the threshold 0" in fail(*both)
+        assert "--certify uses the threshold 0: remove --threshold" in fail(*both)
 
 
 class TestReports:

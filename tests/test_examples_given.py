@@ -173,8 +173,14 @@ FUNCTIONS = {
         {"argmax": lambda x, w: 0},
         r"argmax is called as argmax\(x, w\) and argmax\(x",
     ),
-    "argmax that must have y": ({"argmax": lambda x, w, y: 0}, "argmax.* does not take 2 arguments"),
-    "y by name alone": ({"argmax": lambda x, w, *, y=None: 0}, "argmax.* does not take 3 arguments"),
+    "argmax that must have y": (
+        {"argmax": lambda x, w, y: 0},
+        "argmax must accept 2 positional arguments",
+    ),
+    "y by name alone": (
+        {"argmax": lambda x, w, *, y=None: 0},
+        "argmax must accept 3 positional arguments",
+    ),
     "cost of one": ({"cost": lambda y: 0.0}, r"cost is called as cost\(y, y2\), by position"),
     "features of x": (
         {"joint_feature": lambda x: x},

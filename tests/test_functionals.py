@@ -203,7 +203,7 @@ PLANTED = {
         lambda X: mixed(X, sp.csr_matrix((2, N + 1))),
         r"mix of shape \(size, 6\), with one column per atom",
     ),
-    "dense": (lambda X: mixed(X, np.eye(N)), "must return a sparse mix, got ndarray"),
+    "dense": (lambda X: mixed(X, np.eye(N)), "must return a sparse matrix as mix, got ndarray"),
     "slopes": (lambda X: slopes(X, np.nan), "directions that are not finite"),
     "blur": (lambda X: [Values(X, blur=-1.0)], "blur of at least 0, got -1.0"),
     "no parts": (lambda X: [], "at least one Part"),

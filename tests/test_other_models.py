@@ -383,7 +383,7 @@ def test_several_labels_per_row_are_errors():
 LOGISTIC, ROWS = LogisticRegression(), rows()
 WRONG = [
     ({"at": "pixels"}, ValueError, "at must be one of"),
-    ({"oracle": None}, TypeError, "oracle must be an InvarianceOracle for LogisticRegression"),
+    ({"oracle": None}, TypeError, "got None: LogisticRegression has no parameter oracle"),
     ({"oracle": Box}, TypeError, "oracle must be an InvarianceOracle"),
     ({"oracle": Box(-1.0)}, ValueError, "radius must be at least 0"),
     ({"y": np.where(ROWS[1] == "a", "z", ROWS[1])}, ValueError, r"not among the classes: \['z'\]"),

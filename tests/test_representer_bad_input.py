@@ -167,8 +167,8 @@ REFUSED = [
     (shifts_of(oracle=FDrop(1)), TypeError, "requires an oracle with an orbit .*, got FDrop"),
     *((shifts_of(solver=s), ValueError, f"'{s}'.* requires terms that are sums of losses")
       for s in ("newton-cg", "dual-interior", "lbfgs", "cvxpy")),
-    (shifts_of(bias=True), ValueError, "does not support a free constant with a WorstCase"),
-    (classifier(bias=True, solver="dual-cd"), ValueError, "supports a free constant only for losses"),
+    (shifts_of(bias=True), ValueError, "does not support an unpenalized constant with a WorstCase"),
+    (classifier(bias=True, solver="dual-cd"), ValueError, "unpenalized constant only for losses"),
     *((classifier(bias=True, solver=s), ValueError, "does not support functions with an unpenal")
       for s in ("pegasos", "frank_wolfe", "bmrm", "svmstruct", FrankWolfe())),
     (LapSVC(n_neighbors=12), ValueError, "n_neighbors"),
@@ -279,7 +279,7 @@ def test_labels_that_are_all_missing():
 @pytest.mark.usefixtures("no_work")
 def test_coordinates_take_a_free_constant_of_one_output():
     model = classifier(loss="hinge", bias=True, solver="dual-cd")
-    check_refused(model, ValueError, "free constant of one output only, .*n_outputs=3", X, THREE)
+    check_refused(model, ValueError, "unpenalized constant of one output only, .*n_outputs=3", X, THREE)
 
 
 def test_nan_targets_raise_unless_nan_means_unlabeled():

@@ -190,7 +190,7 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     ),
 )
 def test_a_free_constant(method, loss, penalty):
-    refused = {"dual-cd": "free constant only", "dual-interior": "piecewise linear derivative"}
+    refused = {"dual-cd": "unpenalized constant only", "dual-interior": "piecewise linear derivative"}
     if method in refused and loss == "logistic":
         with pytest.raises(ValueError, match=refused[method]):
             solved(problem(loss, penalty, free=0), method)

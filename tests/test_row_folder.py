@@ -148,7 +148,9 @@ class TestRoundTrip:
     def test_features_are_not_shifted_out_of_range(self, tmp_path):
         with RowWriter(tmp_path / "rows", n_features=4) as into:
             into.append(np.eye(3))
-            with pytest.raises(ValueError, match="must be from 0 to 3 .* got 4 after a shift by 2"):
+            with pytest.raises(
+                ValueError, match="must be from 0 to 3 .* got 4 after feature numbers are increased by 2"
+            ):
                 into.shift_features(2)
             into.shift_features(1)
         assert RowFolder(tmp_path / "rows").block(0, 3).indices.tolist() == [1, 2, 3]
@@ -718,7 +720,7 @@ class TestHandles:
     def test_a_pickle_of_a_folder_that_was_replaced(self, folder):
         content = pickle.dumps(RowFolder(folder))
         write(folder, np.eye(3), overwrite=True)
-        with pytest.raises(OSError, match="was overwritten after the pickle was made"):
+        with pytest.raises(OSError, match="was overwritten after this RowFolder was pickled"):
             pickle.loads(content)
 
     def test_threads_read_at_once(self, folder):

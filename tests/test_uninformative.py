@@ -93,7 +93,7 @@ def test_a_function_that_wins_next_to_nothing():
     (found,) = warned(model, X, y)
     # It is right, and its slope is a twentieth of what it is without changes.
     assert model.score(X, y) == 1.0
-    assert "improves by less than 1% of its improvement without" in str(found.message)
+    assert "improves by less than 1% of its improvement in a fit without" in str(found.message)
     assert not warned(model.set_params(oracle=Box(0.5)), X, y)
 
 

@@ -225,9 +225,9 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
     step = max(1, X.shape[0] // ROWS_TO_CHECK)
     if np.any(entries > 1) and _of_unit_length(X[:FIRST_ROWS]) and _of_unit_length(X[::step]):
         warnings.warn(
-            f"all rows have length 1, and {type(oracle).__name__} edits single features. An edited word "
-            "of a normalized text changes all its features, so these certificates do not hold for "
-            "edits of the text. Pass norm=None to TfidfVectorizer, or certify tokens with "
+            f"all rows have Euclidean length 1, and {type(oracle).__name__} edits single features. "
+            "In a normalized text, an edited word changes all features, so these certificates do not "
+            "hold for edits of the text. Pass norm=None to TfidfVectorizer, or certify tokens with "
             "structinv.InvariantTextClassifier",
             UnitLengthWarning,
             stacklevel=stacklevel,

@@ -92,7 +92,9 @@ def _checked(
 ) -> tuple[Layout, int]:
     """Return the layout of positions and the number of positions per row."""
     if not isinstance(labels, BoundStructure) or not labels.structure.one_row or labels.layout is None:
-        raise TypeError("labels must be a BoundStructure of one row per example, such as Multilabel")
+        raise TypeError(
+            "labels must be a BoundStructure of one row per example, such as a bound Multilabel"
+        )
     if len(labels.layout) != X.shape[0]:
         raise ValueError(f"labels must be for {X.shape[0]} rows, as X has, got {len(labels.layout)}")
     size = len(labels.codes) // X.shape[0]

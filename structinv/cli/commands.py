@@ -206,8 +206,10 @@ def fit(
 def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
     """Print clean, attacked and certified accuracy on DATA, overall and per class.
 
-    For sentences, print the accuracy of tokens and of whole sentences, and
-    precision, recall and F1 of spans.
+    Clean accuracy is the accuracy on unperturbed samples.
+
+    For sentences, print the accuracy of tokens and of whole sentences. Also
+    print precision, recall and F1 of spans (labels B-... and I-...).
     """
     saved = load_model(model, data)
     X, y = labeled(saved.features, data_at(data), ignore_new_features)

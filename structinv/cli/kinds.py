@@ -48,7 +48,7 @@ def data_at(path: Path) -> Data:
     if path.is_dir():
         return RowFolder(path)
     if path.name == MANIFEST or (path.suffix == ".npy" and (path.parent / MANIFEST).is_file()):
-        raise ValueError(f"{path} is a file of a folder of rows: pass the folder, {path.parent}")
+        raise ValueError(f"{path} belongs to a folder of rows: pass the folder, {path.parent}")
     return rereadable(path)
 
 

@@ -55,7 +55,8 @@ Data = Annotated[
         metavar="DATA",
         help="A file (plain or compressed by gzip or xz), - for standard input, or a folder written by"
         " convert. A file contains SVMlight rows, JSON texts (lines or an array), a CSV table, or"
-        " sentences in columns: token, part-of-speech tag and other features, label.",
+        " sentences in columns: first the token, then features such as the part-of-speech tag, then the"
+        " label.",
         show_default=False,
     ),
 ]
@@ -319,7 +320,8 @@ UnitLength = Annotated[
         "--unit-length",
         rich_help_panel=_DATA,
         metavar="",
-        help="Text: scale rows to length 1. Certificates then do not hold for edits of the text.",
+        help="Text: scale rows to Euclidean length 1. Certificates then do not hold for edits of the"
+        " text.",
     ),
 ]
 TextKey = Annotated[str, typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the text.")]
@@ -342,8 +344,8 @@ MemoryLimit = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=_SOLVER,
-        help="Memory limit for training a linear model, without the rows. Example: 4GB. Default: most of"
-        " the free memory for a folder of rows, otherwise no limit.",
+        help="Memory limit for training a linear model, in addition to the rows. Example: 4GB. Default:"
+        " most of the free memory for a folder of rows, otherwise no limit.",
     ),
 ]
 
@@ -351,8 +353,8 @@ Source = Annotated[
     Path,
     typer.Argument(
         metavar="SOURCE",
-        help="A file of SVMlight rows or JSON lines of texts (plain or compressed by gzip or xz), - for"
-        " standard input, or a Parquet file of numbers or texts.",
+        help="A file of SVMlight rows or JSON texts (lines or an array), plain or compressed by gzip or"
+        " xz; - for standard input; or a Parquet file of numbers or texts.",
         show_default=False,
     ),
 ]

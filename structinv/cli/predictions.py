@@ -67,9 +67,9 @@ def _print(parts: Iterator[Written]) -> int:
 def predict_rows(saved: SavedModel, data: Data, options: PredictOptions) -> Iterator[Written]:
     """Yield one line per row: label, decision values, and yes or no for certified."""
     if options.threshold is not None and (options.certify or len(saved.classifier.classes_) != 2):
-        reason = "MODEL has more than two classes"
-        reason = "--certify requires the threshold 0" if options.certify else reason
-        raise ValueError(f"--threshold must be removed: {reason}")
+        reason = "--threshold requires two classes, but MODEL has more"
+        reason = "--certify uses the threshold 0" if options.certify else reason
+        raise ValueError(f"{reason}: remove --threshold")
     X = unlabeled(saved.features, data, options.ignore_new_features)
     if options.certify:
         _print_perturbations(saved)

@@ -68,8 +68,8 @@ def build_classifier(
     missing = [name for name in _needed(oracle) if name not in given]
     if not _needed(oracle) <= set(ORACLE_OPTIONS):
         raise ValueError(
-            f"--oracle {oracle} requires {', '.join(missing)}, which cannot be an option: train in "
-            "Python"
+            f"--oracle {oracle} requires {', '.join(missing)}, which the command line does not support: "
+            "train in Python"
         )
     if missing:
         raise ValueError(

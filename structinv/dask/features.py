@@ -46,7 +46,7 @@ class PartitionedRows:
         raise TypeError(
             "X must be an array in memory for kernels with a spectrum correction, got a Dask "
             "collection: "
-            "fit on a sample in memory"
+            "fit on a subset in memory"
         )
 
     def __getitem__(self, numbers: np.ndarray) -> Matrix:

@@ -128,7 +128,7 @@ def refuse_other_indices(*given: Any) -> None:
         if not index.equals(reference):
             raise ValueError(
                 f"{name} must have the same index as {first}, because both are joined by position: sort "
-                f"them equally, or pass {name} as an array if its order is correct"
+                f"both in the same way, or pass {name} as an array if its order is correct"
             )
 
 

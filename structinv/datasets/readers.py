@@ -239,7 +239,7 @@ def line_of_row(path: Source, row: int) -> int:
             row -= bool(line.partition(b"#")[0].strip())
             if row < 0:
                 return number
-    raise IndexError(f"{name_of(path)} has fewer rows")
+    raise IndexError(f"{name_of(path)} has too few rows")
 
 
 def parse_svmlight(

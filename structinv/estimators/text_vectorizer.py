@@ -284,10 +284,9 @@ class TextVectorizer(
         intended = self.documents([text]).edited(one, edits, edit)
         if not np.array_equal(intended.tokens, self.documents([edited]).tokens):
             raise ValueError(
-                f"token_pattern {self.token_pattern!r} splits an edited text into other tokens than "
-                "those after the edit: worst_case cannot write this text, but certificates are valid. "
-                "Pass a token_pattern with matches that do not depend on neighboring tokens, such as "
-                "the default"
+                f"worst_case cannot write an edited text, because token_pattern {self.token_pattern!r} "
+                "would split it into other tokens. Certificates are valid. Pass a token_pattern with "
+                "matches that do not depend on neighboring tokens, such as the default"
             )
         return edited
 
@@ -352,8 +351,8 @@ class TextVectorizer(
             if token not in self.grams.numbers and self.tokens(token) == [token]:
                 return token
         raise ValueError(
-            f"token_pattern must match repetitions of the letter {_LETTER}, because an unused "
-            f"repetition stands for an unknown token, got {self.token_pattern!r}"
+            f"token_pattern must match repetitions of the letter {_LETTER}, because a repetition "
+            f"without a feature is the placeholder of inserted tokens, got {self.token_pattern!r}"
         )
 
     @property

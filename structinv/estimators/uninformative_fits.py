@@ -115,7 +115,7 @@ def warn_if_uninformative(
         )
     elif not constant and possible >= LEAST_SHARE * at_zero and reduction < LEAST_SHARE * possible:
         what = (
-            f"the objective improves by less than {LEAST_SHARE:.0%} of its improvement without "
+            f"the objective improves by less than {LEAST_SHARE:.0%} of its improvement in a fit without "
             "perturbations"
         )
     else:

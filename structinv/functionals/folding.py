@@ -101,8 +101,8 @@ class Folded(Kernel):
 
         if self.free_constant and not self.sees_constants:
             raise ValueError(
-                "free_constant must be False if all functionals are 0 for constants, got True: use an "
-                "intercept of the model"
+                "free_constant must be False if all functionals are 0 for constants, got True: fit "
+                "an intercept instead"
             )
 
     @property

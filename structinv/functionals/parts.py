@@ -93,11 +93,13 @@ class Part(ABC):
         if self.mix is None:
             return self
         if not sp.issparse(self.mix):
-            raise TypeError(f"{source} must return a sparse mix, got {type(self.mix).__name__}")
+            raise TypeError(
+                f"{source} must return a sparse matrix as mix, got {type(self.mix).__name__}"
+            )
         mix: Any = self.mix if self.mix.format == "csr" else self.mix.tocsr()
         if mix.shape[1] != self.n_atoms:
             raise ValueError(
-                f"{source} must return a mix of shape (size, {self.n_atoms}), with one column per atom, "
+                f"{source} must return mix of shape (size, {self.n_atoms}), with one column per atom, "
                 f"got {mix.shape}"
             )
         plugins.places(source, "a mix", mix)

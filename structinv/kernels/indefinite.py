@@ -207,8 +207,8 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
             ways = f"spectrum='clip', 'flip' or 'square', or by {ways}"
         warnings.warn(
             f"{owner}: kernel {_name(kernel)} is not positive semi-definite: on {seen} eigenvalues go "
-            f"from {least:.3g} to {largest:.3g}, so the duality gap certifies nothing. Correct the "
-            f"kernel by {ways}",
+            f"from {least:.3g} to {largest:.3g}, so the duality gap does not bound the error. "
+            f"Correct the kernel by {ways}",
             IndefiniteKernelWarning,
             stacklevel=2,
         )
@@ -238,8 +238,8 @@ def _warn_if_not_symmetric(table: np.ndarray, who: str) -> None:
         i, j = np.unravel_index(np.argmax(asymmetry), table.shape)
         warnings.warn(
             f"{who} is not symmetric: {table[i, j]:.6g} for two of the training rows, and "
-            f"{table[j, i]:.6g} for the same rows in the other order. The duality gap certifies nothing "
-            "for such a kernel",
+            f"{table[j, i]:.6g} for the same rows in reverse. The duality gap does not bound the "
+            "error for such a kernel",
             IndefiniteKernelWarning,
             stacklevel=3,
         )
@@ -265,9 +265,9 @@ class _TrainingRowsKernel(Kernel):
         """Raise ValueError if parameters are given, as the correction depends on all of them."""
         if params:
             raise ValueError(
-                f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}. "
-                "Correct the kernel with these parameters, by psd_corrected(kernel, X, spectrum). In "
-                "searches, use an estimator of structinv and the kernel's own parameter spectrum"
+                f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}: "
+                "set them before the correction by psd_corrected(kernel, X, spectrum). For a search, use "
+                "an estimator of structinv with a kernel that has a parameter spectrum, such as SetKernel"
             )
         return self
 

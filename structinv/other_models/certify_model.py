@@ -164,7 +164,8 @@ def certify(
         return last.certify(_transformed(X, parts.before), y, oracle=oracle)
     if oracle is None and not isinstance(last, InvariantClassifier):
         raise TypeError(
-            f"oracle must be an InvarianceOracle for {type(last).__name__}, which has none, got None"
+            f"oracle must be an InvarianceOracle, got None: {type(last).__name__} has no parameter "
+            "oracle"
         )
     oracle = check_oracle_type(last.oracle if oracle is None else oracle)
     model, checked, labels, oracle = _checked(parts, X, y, oracle, at)

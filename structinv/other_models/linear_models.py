@@ -64,10 +64,10 @@ def linear_classifier(model: Any) -> LinearClassifier:
         if missing:
             raise TypeError(
                 "estimator must be a fitted linear classifier, a Pipeline that ends in one, or a "
-                "refitted search for one; with at='features' it may be an estimator of structinv that "
-                f"certifies. {name} has no {missing[0]}{_why_not(name)}. If it contains a linear "
-                "classifier, pass that. Among kernel SVMs, InvariantSVC supports certificates, if it is "
-                "trained with the same oracle and kernel"
+                "refitted search for one; with at='features' it may be an estimator of structinv with a "
+                f"method certify. {name} has no {missing[0]}{_why_not(name)}. If it contains a linear "
+                "classifier, pass that. For a kernel SVM, train InvariantSVC with the same kernel and "
+                "this oracle, and call its method certify"
             )
         coef, intercept = _dense(model.coef_), _dense(model.intercept_)
     classes = model.classes_

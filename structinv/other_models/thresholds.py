@@ -157,8 +157,8 @@ def _threshold(
     room, growth = _room(links, _number(above), dtype)
     if not room <= MOST_ROOM * max(1.0, abs(at)):
         raise ValueError(
-            f"{name} has a threshold at which probabilities are too close to 0 or 1, or too flat, to "
-            "distinguish scores after rounding. Change the threshold, or compare scores: "
+            f"the threshold of {name} cannot be certified: near it, different scores have equal "
+            "probabilities after rounding. Change the threshold, or compare scores: "
             "response_method='decision_function'"
         )
     return Threshold(at, sign, room, growth)

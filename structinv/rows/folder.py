@@ -114,7 +114,7 @@ class RowFolder(RowSource):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
         if self._checksum != state["checksum"]:
-            raise OSError(f"{self.path} was overwritten after the pickle was made")
+            raise OSError(f"{self.path} was overwritten after this RowFolder was pickled")
 
     @property
     def labels(self) -> np.ndarray | None:

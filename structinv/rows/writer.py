@@ -189,7 +189,7 @@ class RowWriter:
         if self._given is not None and self._largest + by >= self._given:
             raise ValueError(
                 f"features must be from 0 to {self._given - 1} for n_features={self._given}, got "
-                f"{self._largest + by} after a shift by {by}"
+                f"{self._largest + by} after feature numbers are increased by {by}"
             )
         self._broken = True
         self._shift(by)

@@ -457,7 +457,7 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False, sums:
     if objective.space.n_free and not free:
         raise ValueError(
             f"{solver} does not support functions with an unpenalized part, such as a constant: use "
-            "Representer, set bias=False of the estimator, or use a kernel that contains a constant"
+            "Representer, set bias=False in the estimator, or use a kernel that contains a constant"
         )
     for term in objective.terms:
         if not term.has_planes:

@@ -302,18 +302,19 @@ def _check_free(objective: Objective) -> None:
     name = DualCoordinates.name
     if objective.space.n_free > 1 or objective.space.n_outputs > 1:
         raise ValueError(
-            f"{name} supports a free constant of one output only, got n_free={objective.space.n_free} "
-            f"and n_outputs={objective.space.n_outputs}: use method='newton-cg'"
+            f"{name} supports an unpenalized constant of one output only, got "
+            f"n_free={objective.space.n_free} and n_outputs={objective.space.n_outputs}: use "
+            "method='newton-cg'"
         )
     for term in objective.terms:
         coordinates = term.coordinates()
         if coordinates is None:
             raise ValueError(
-                f"{name} does not support a free constant with a {type(term).__name__} term: remove it "
-                "(in estimators, bias=False)"
+                f"{name} does not support an unpenalized constant with a {type(term).__name__} term: "
+                "remove it (in estimators, bias=False)"
             )
         if not _has_pieces(coordinates):
             raise ValueError(
-                f"{name} supports a free constant only for losses with a piecewise linear derivative: "
-                "use method='newton-cg' for smooth losses"
+                f"{name} supports an unpenalized constant only for losses with a piecewise linear "
+                "derivative: use method='newton-cg' for smooth losses"
             )

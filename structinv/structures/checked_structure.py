@@ -208,8 +208,8 @@ def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) ->
     used = layout.sums(checked)
     if np.any(used >= shape[2]):
         raise ValueError(
-            f"{source} must return levels that add up to at most {shape[2] - 1} in each example, got "
-            f"{used.max()}"
+            f"{source} must return levels (numbers of edits) that add up to at most {shape[2] - 1} in "
+            f"each example, got {used.max()}"
         )
     return checked
 

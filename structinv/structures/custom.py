@@ -201,8 +201,8 @@ def _check_call(
     except TypeError:
         ways = " and ".join(f"{name}({', '.join(each)})" for each in calls)
         raise TypeError(
-            f"{name} is called as {ways}, by position, and {name}{signature} does not take "
-            f"{len(arguments)} arguments"
+            f"{name} must accept {len(arguments)} positional arguments, because it is called as {ways}, "
+            f"got {name}{signature}"
         ) from None
 
 

@@ -366,8 +366,8 @@ class FEdit(EditOracle):
             _check_value("add", self.add, self.allowed, n_features)
         elif self.allowed is not None:
             raise ValueError(
-                f"allowed must be None without add, got {self.allowed!r}: set add to the increase of a "
-                f"feature, or remove allowed"
+                f"allowed must be None without add, got {self.allowed!r}: set add to the largest "
+                "increase of a feature, or remove allowed"
             )
         elif not self.drop and self.scale is None:
             raise ValueError(
