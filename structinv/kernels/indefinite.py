@@ -266,8 +266,8 @@ class _TrainingRowsKernel(Kernel):
         if params:
             raise ValueError(
                 f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}: "
-                "set them before the correction by psd_corrected(kernel, X, spectrum). For a search, use "
-                "an estimator of structinv with a kernel that has a parameter spectrum, such as SetKernel"
+                "set them before the correction by psd_corrected(kernel, X, spectrum). For a search, "
+                "use an estimator of structinv and a kernel with a parameter spectrum, such as SetKernel"
             )
         return self
 
