@@ -110,7 +110,7 @@ class CustomStructuredSVC(InvariantEstimator):
     >>> from structinv import CustomStructuredSVC
     >>> from structinv.structures import Custom
     >>> def joint_feature(x, y):
-    ...     "Of the item that is picked from a list."
+    ...     "Return the features of the selected item."
     ...     return np.asarray(x[y], dtype=float)
     >>> def cost(y, y2):
     ...     return float(y != y2)

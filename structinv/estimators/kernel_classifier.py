@@ -169,8 +169,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
         If the oracle allows perturbations so large that the fit learns almost nothing. There are two
-        cases. The fit predicts a single class, though a fit without perturbations makes at most 90 % of
-        its errors. Or the fit improves the objective by less than 1 % of the improvement without
+        cases. The fit predicts a single class, and a fit without perturbations makes at least 10 % fewer
+        errors. Or the fit improves the objective by less than 1 % of its improvement in a fit without
         perturbations.
     IndefiniteKernelWarning
         If the kernel matrix of the training samples has a negative eigenvalue.

@@ -73,8 +73,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
-        is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
-        slack rescaling or discounted oracle.
+        is the loss of the smallest margin in S(x). The last two support two classes only. They do not
+        support `cost`, slack rescaling or discounted oracles.
     cost : array-like of shape (n_classes, n_classes) or None, default=None
         Misclassification costs (>= 0, zero diagonal), 1 for every error by default. ``cost[i, j]`` is
         the cost of predicting class j for class i, in the sequence of `classes_`. Increase an entry to
@@ -119,8 +119,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
         If the oracle allows perturbations so large that the fit learns almost nothing. There are two
-        cases. The fit predicts a single class, though a fit without perturbations makes at most 90 % of
-        its errors. Or the fit improves the objective by less than 1 % of the improvement without
+        cases. The fit predicts a single class, and a fit without perturbations makes at least 10 % fewer
+        errors. Or the fit improves the objective by less than 1 % of its improvement in a fit without
         perturbations.
 
     See Also

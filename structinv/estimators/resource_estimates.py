@@ -45,8 +45,8 @@ class ResourceEstimateMixin:
           and an oracle that is not finite, 16 planes per sample and class. With a finite oracle, also
           the perturbed samples of one block of samples (or transformed weights) and their scores.
         - Kernel SVMs: the stored points, and kernel values between support vectors and points (at most
-          `cache_mb`). The points are all perturbed samples if the cache can contain enough of their
-          columns, otherwise support vectors. Also values of some functions at the points, 12 planes per
+          `cache_mb`). The points are all perturbed samples if the cache is large enough for their kernel
+          values, otherwise support vectors. Also scores of some functions at the points, 12 planes per
           sample, and inner products of planes (at most half of `cache_mb`). With `invariances`, also the
           Gram matrix of the functionals (at most `cache_mb`) and coefficients of their representers.
         - Models with smoothness penalties: a copy of `X`, and the Gram matrix of all functionals with
@@ -92,8 +92,8 @@ class ResourceEstimateMixin:
 
         Two copies of this estimator are fitted, to 16 and to 32 samples. Their run times are
         extrapolated: the run time is assumed to grow as a power of the number of samples. The power is
-        at least 1 and at most 2 (5/4 for linear models, 3 for ridge regression). Compilation is not
-        included, nor is the time to read samples in blocks.
+        at least 1. It is at most 5/4 for linear models, 3 for ridge regression and 2 for all others.
+        Compilation is not included, nor is the time to read samples in blocks.
 
         Expect errors of an order of magnitude in both directions: the estimate ignores the difficulty of
         the whole problem and the limits of caches. The estimate only distinguishes seconds from hours.

@@ -90,8 +90,8 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     intercept_ : float or ndarray of shape (n_targets,)
         Constant b.
     variance_ : float or ndarray of shape (n_targets,)
-        Variance by which kernel and noise are multiplied in the Gaussian process, with the largest
-        likelihood of the targets at `alpha_`.
+        Factor of kernel and noise in the Gaussian process that maximizes the likelihood of the targets
+        at `alpha_`.
     X_fit_ : ndarray of shape (n_samples, n_features)
         Training samples; empty for "precomputed".
     min_eigenvalue_ : float or None
@@ -111,7 +111,8 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         If rounding gives the kernel matrix a negative eigenvalue of larger magnitude than the smallest
         alpha, as in float32. The eigenvalue is then replaced by 0.
     IndefiniteKernelWarning
-        If the kernel matrix has a negative eigenvalue larger than rounding errors.
+        If a kernel has a negative eigenvalue larger than rounding errors, before `fit` raises
+        ValueError.
     UninformativeFitWarning
         If the predictions of the training samples are no better than a constant.
 

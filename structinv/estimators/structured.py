@@ -80,8 +80,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
         "representer", "svmstruct" or an instance. It changes run time and memory, but not the optimum.
         "auto" selects "interior_point" for a linear kernel with up to 1000 weights and 10000 examples if
-        C is large. With Hamming cost, this means that the mean of ``C |x|^2`` over all rows x is above
-        100. "interior_point" requires ``plane_tol=0``. Otherwise "auto" selects "frank_wolfe".
+        C is large and ``plane_tol=0``. With Hamming cost, C is large if the mean of ``C |x|^2`` over all
+        rows x is above 100. In all other cases "auto" selects "frank_wolfe".
     tol : float, default=1e-3
         Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
         cost of run time.

@@ -225,15 +225,16 @@ class SupportVectorMachine(KernelMachine):
           f.
         - With `n_support`, at most that many are selected in the same way. The function g then minimizes
           ``sum_j |g(z_j) - f(z_j)|^2 + c |g - f|^2`` over the old support vectors z_j, with c = 0.1
-          times the mean of k(z, z). It approximates the scores of f rather than f in the norm. If the
-          kernel has derivatives, the points are also optimized (constructed reduced sets, Burges 1996).
+          times the mean of k(z, z). This mainly reduces the differences of the scores at the old support
+          vectors. If the kernel has derivatives, the points are also optimized (constructed reduced
+          sets, Burges 1996).
 
         Parameters
         ----------
         tol : float or None, default=None
             Largest norm of the difference relative to |f| (>= 0 and < 1). 0 removes only linearly
-            dependent support vectors. Increase it for fewer support vectors. The norm bounds all scores,
-            so equal predictions do not require a small `tol`.
+            dependent support vectors. Increase it for fewer support vectors. The norm bounds the change
+            of all scores, so predictions can be equal even if `tol` is not small.
         n_support : int or None, default=None
             Maximum number of support vectors (>= 1). A model with no more support vectors is copied
             unchanged.

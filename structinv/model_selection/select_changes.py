@@ -125,9 +125,9 @@ def select_changes(
     certificates use the same oracle, since certificates against different oracles are not comparable.
 
     Settings with an `UninformativeFitWarning` in any fold are excluded, unless all settings have one.
-    Among the others, the candidates have a clean accuracy within one standard error (or `clean_loss`) of
-    the best. The selected candidate has the highest certified accuracy. Ties are resolved by clean
-    accuracy, then by the sequence of the grid.
+    Clean accuracy is the accuracy on unperturbed samples. The candidates have a clean accuracy within
+    one standard error (or `clean_loss`) of the best. The selected candidate has the highest certified
+    accuracy. Ties are resolved by clean accuracy, then by the sequence of the grid.
 
     Parameters
     ----------
@@ -150,9 +150,9 @@ def select_changes(
         samples of its fold.
     oracle : InvarianceOracle or None, default=None
         Oracle of all certificates. Pass the perturbations that you expect in production. By default it
-        is an oracle of the grid with a setting without `UninformativeFitWarning`. Among these it is the
-        oracle with the lowest certified accuracy, averaged over all settings. For nested oracles, such
-        as increasing numbers of edits, it is the largest.
+        is the oracle of the grid with the lowest certified accuracy, averaged over all settings. An
+        oracle is excluded if all its settings have an `UninformativeFitWarning`. Of nested oracles, such
+        as increasing numbers of edits, the largest remaining one is used.
     clean_loss : float or None, default=None
         Largest loss of clean accuracy in exchange for certified accuracy, in [0, 1]. By default it is
         the standard error of the best clean accuracy, since smaller differences are within the noise.

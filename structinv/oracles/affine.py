@@ -308,9 +308,9 @@ class TangentDerivative(_AffineOracle):
     Parameters
     ----------
     tangents : array of shape (n_directions, n_features), callable or oracle
-        Directions T_k. An oracle provides its `tangents`. A function maps samples (n, d) to directions
-        of each (n, t, d). It is called with arbitrary blocks of samples, and its result for a sample
-        must depend on this sample only.
+        Directions T_k. An oracle provides its `tangents`. A function maps samples (n, d) to t directions
+        per sample, an array (n, t, d). It is called with arbitrary blocks of samples, and its result for
+        a sample must depend on this sample only.
     bounds : float or array-like of shape (n_directions,)
         Largest absolute coefficient b_k of each direction (>= 0).
 
@@ -345,7 +345,7 @@ class TangentDerivative(_AffineOracle):
 
     @property
     def tangents(self) -> Callable[[Matrix], np.ndarray]:
-        """Method `InvarianceOracle.tangents`; `get_params` returns the parameter."""
+        """Method `tangents` of oracles; `get_params` returns the parameter `tangents`."""
         return super().tangents
 
     @tangents.setter
@@ -450,10 +450,10 @@ class Box(InvarianceOracle):
 
     Notes
     -----
-    Support functions are exact, in closed form. ``discounted(rho)`` interpolates one grade per feature,
-    by the perturbation divided by the radius. The grade of a perturbed sample is their average over the
-    features with positive radius. `tangents` are the unit vectors of these features. `sample` draws
-    uniform perturbations and multiplies each by a uniform factor from 0 to 1.
+    Support functions are exact, in closed form. With ``discounted(rho)``, each feature has a
+    grade, interpolated at its perturbation divided by its radius. The grade of a perturbed sample is the
+    average grade of the features with a positive radius. `tangents` are the unit vectors of these
+    features. `sample` draws uniform perturbations and multiplies each by a uniform factor from 0 to 1.
 
     Examples
     --------

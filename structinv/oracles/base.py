@@ -193,7 +193,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     def for_any_label(self) -> InvarianceOracle:
         """Return the oracle without its restrictions to some labels.
 
-        Unlabeled samples are certified with this oracle, because each may have one of these labels.
+        Samples without labels are certified with this oracle, because they may have any label.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         Parameters
         ----------
         n_features : int, optional
-            Number of features of the samples; parameters are checked without it by default.
+            Number of features of the samples. By default, sizes of parameters are not compared with it.
 
         Raises
         ------
@@ -219,8 +219,8 @@ class InvarianceOracle(BaseEstimator, ABC):
     def check_labels(self, classes: np.ndarray) -> None:
         """Check that labels among the parameters are classes of the model.
 
-        Estimators call this before they fit or certify. By default, the oracles among the parameters
-        check their own labels.
+        Estimators call this before they fit or certify. By default, it calls the same method of every
+        parameter that is an oracle.
 
         Parameters
         ----------
@@ -370,9 +370,9 @@ class InvarianceOracle(BaseEstimator, ABC):
         raise self._absent("tangents")
 
     def region(self, X: np.ndarray) -> Region:
-        """Return S(x) as a geometric set, for the distances in `structinv.metrics`.
+        """Return S(x) as a set of points, for the distances in `structinv.metrics`.
 
-        By default it is the list of a finite oracle, or the cover of another oracle with its mesh.
+        By default, it contains the members of a finite oracle, or a cover with its mesh.
 
         Parameters
         ----------
@@ -542,8 +542,8 @@ class InvarianceOracle(BaseEstimator, ABC):
             one grade per number of edits (`FDrop` and similar oracles), or one per member of the orbit
             (finite oracles). For sets with a radius, a sequence has grades at equal distances from x to
             the border, with linear interpolation. A number is the grade of the largest perturbation;
-            grades fall linearly from 1 to it. In an orbit, a number is the grade of all members except
-            the identity.
+            grades fall linearly from 1 to this number. In an orbit, a number is the grade of all members
+            except the identity.
 
         Returns
         -------
@@ -760,7 +760,7 @@ class BoundOracle:
         return None
 
     def edits(self) -> RowEdits | None:
-        """Return the edits of tokens that may change the rows.
+        """Return the edits of tokens that the perturbation sets allow.
 
         Returns
         -------
@@ -770,7 +770,7 @@ class BoundOracle:
         return None
 
     def insertions(self) -> Insertions | None:
-        """Return the insertions of tokens that may change the rows.
+        """Return the insertions of tokens that the perturbation sets allow.
 
         Returns
         -------

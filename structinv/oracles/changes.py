@@ -438,7 +438,7 @@ class Changes(ABC):
         return None if linear is None else linear.differences(most)
 
     def sides(self, *, reordering: bool = False) -> tuple[Changes | None, Changes]:
-        """Return two lists with the same average of a kernel as this list, and few pairs.
+        """Return two lists with fewer pairs and the same average of a kernel.
 
         ``E k(a x, b y) = E k(g x, g' y)`` for a and b of these lists, and independent g and g' of this
         list.

@@ -433,8 +433,8 @@ class Discounted(OracleWrapper, Combination):
         grade per number of edits (`FDrop` and similar oracles), or one per member of the orbit (finite
         oracles). For sets with a radius, a sequence has grades at equal distances from x to the border,
         with linear interpolation. A number is the grade of the largest perturbation; grades fall
-        linearly from 1 to it. In an orbit, a number is the grade of all members except the identity.
-        Both parts of a union get these grades.
+        linearly from 1 to this number. In an orbit, a number is the grade of all members except the
+        identity. Both parts of a union get these grades.
 
     See Also
     --------

@@ -59,9 +59,9 @@ class Compose(Pair):
 
     Notes
     -----
-    `left` uses the true label of the unperturbed sample for its perturbed samples as well. `orbit` lists
-    the unperturbed sample once, for the pair of identities. `tangents` are those of `left`, then those
-    of `right`.
+    If `left` depends on labels, it uses the true label of the unperturbed sample. `orbit`
+    lists the unperturbed sample once, for the pair of identities. `tangents` are those of `left`, then
+    those of `right`.
 
     Examples
     --------

@@ -26,8 +26,8 @@ class LocalTangents(Ellipsoid):
 
     The unit vectors :math:`t_j` are the principal directions of the `n_neighbors` reference samples
     nearest to x, as in Zhang and Zha (2004). Their standard deviations are :math:`s_j`. These directions
-    approximate the tangent plane of the data at x if no transformation is known, a problem that Raj et
-    al. (2017) leave open. Reference samples may be unlabeled.
+    approximate the tangent plane of the data at x without a known transformation. Raj et al. (2017)
+    leave this problem open. Reference samples may be unlabeled.
 
     Parameters
     ----------

@@ -69,7 +69,8 @@ def check_oracle(
     Raises
     ------
     CheckError
-        If a requirement is violated. The message has the first row of `X` and the direction.
+        If a requirement is violated. The message contains the number of the row of `X`, and the
+        direction.
     TypeError, ValueError
         If `oracle` is not an oracle (for instance a class), or if `X` or `y` is invalid.
 

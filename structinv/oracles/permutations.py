@@ -35,8 +35,8 @@ class Permutations(FiniteOracle):
     The sample x is a matrix: one point per row (``axes="rows"``), or the Coulomb matrix of a molecule
     (``axes="both"``). With up to 6 rows the set is a list of at most 720 members, and `changes` is the
     whole group with uniform probabilities. Support functions over rows are exact for any size, by linear
-    assignment. Over both axes they are quadratic assignment problems, which are solved by enumeration of
-    the list. `support` raises NotImplementedError for more than 6 rows.
+    assignment. Over both axes they are quadratic assignment problems, solved by enumeration of the list.
+    With more than 6 rows, `support` then raises NotImplementedError.
 
     `draws` sorts with noise, as Montavon et al. (2012): rows are in decreasing order of Euclidean norm
     plus Gaussian noise. Each draw has r noise values, the same for all samples. The row with the k-th

@@ -32,7 +32,8 @@ class Sampled(FiniteOracle):
         Function from samples (n, d) to s members of each, (n, s, d), with the same s in every call. The
         sample itself is added. The function is called with arbitrary blocks of samples in any order, and
         its result for a sample must depend on this sample only. A random function must derive its seed
-        from the sample. `check_oracle` compares blocks, orders and repeated calls.
+        from the sample. `check_oracle` compares the results of different blocks, sequences and repeated
+        calls.
 
     Raises
     ------

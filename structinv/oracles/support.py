@@ -65,7 +65,7 @@ class Support:
         return row_dots(self.points, V, assign)
 
     def with_points(self) -> Support:
-        """Return an equal answer whose points are computed.
+        """Return this answer with computed points.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class Support:
     def rounding(
         self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, constant_sizes: np.ndarray
     ) -> np.ndarray:
-        """Bound the effect of rounding errors of predictions on `values`.
+        """Bound the difference of `values` and predicted scores due to rounding.
 
         Parameters
         ----------

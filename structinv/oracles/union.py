@@ -28,8 +28,8 @@ class Union(Pair):
     .. math:: S(x) = S_{left}(x) \cup S_{right}(x)
 
     `support` returns the better of both answers; it is exact if both parts are exact. If a part is
-    `Shared` or `Budget`, one of the oracles perturbs all samples of an example. Otherwise each sample is
-    perturbed by either oracle.
+    `Shared` or `Budget`, the same oracle perturbs all samples of an example. Otherwise the oracle may
+    differ between samples.
 
     Parameters
     ----------

@@ -194,9 +194,10 @@ class ImageOracle(ImageFamily):
     def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Bound the distance from a continuous set to its cover.
 
-        The bound combines two quantities: the movement of each pixel's source between neighboring values
-        of the cover, and the differences between neighboring pixels. It requires bilinear interpolation,
-        and is infinite unless `order` is 1.
+        The source of a pixel is the point of the input image that gives its value. The bound combines
+        two quantities: the movement of each source between neighboring values of the cover, and the
+        differences between neighboring pixels. It requires bilinear interpolation, and is infinite
+        unless `order` is 1.
 
         Parameters
         ----------

@@ -134,10 +134,11 @@ class ImageFamily(InvarianceOracle):
         return self.families()
 
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return the angles of rotation of the sources of pixels between two values.
+        """Return the angles by which the sources of pixels rotate between two values.
 
-        The default 0 means that the sources move on straight lines, all by the same fraction at the
-        same value. Subclasses with other motions override `mesh`.
+        The source of a pixel is the point of the input image that gives its value. With the default 0,
+        sources move on straight lines. At each value between, all sources have moved by the same
+        fraction of their lines. Subclasses with other motions override `mesh`.
 
         Parameters
         ----------

@@ -159,8 +159,8 @@ class FScale(EditOracle):
     high : float, default=2.0
         Largest factor (>= 1).
     distribution : {"uniform", "lognormal"}, default="uniform"
-        Distribution of the factors in `sample`. "lognormal" is a normal density over their
-        logarithm with its maximum at 1, truncated to [low, high]. It requires low > 0.
+        Distribution of the factors in `sample`. "lognormal" is a normal distribution of their logarithm,
+        with its maximum at the factor 1 and truncated to [low, high]. It requires low > 0.
     spread : float, default=None
         Standard deviation of the logarithm before truncation (> 0). It is required for "lognormal",
         and must be None for "uniform".
@@ -253,8 +253,8 @@ class FAdd(EditOracle):
     .. math:: S(x) = \Bigl\{x + \sum_{j \in A} t_j a_j e_j : 0 \le t_j \le 1, \; |A| \le K, \;
        A \subseteq allowed, \; x_j = 0 \;\; (j \in A)\Bigr\}
 
-    where K is `max_changes` and a is `value`. With ``present=True`` the condition :math:`x_j = 0` is
-    dropped, as in Teo et al. (2007, sec. 5.2). Examples are innocent words in spam, and permissions of
+    where K is `max_changes` and a is `value`. With ``present=True`` the condition :math:`x_j = 0` does
+    not apply, as in Teo et al. (2007, sec. 5.2). Examples are innocent words in spam, and permissions of
     benign apps in malware.
 
     Parameters
@@ -262,8 +262,8 @@ class FAdd(EditOracle):
     max_changes : int
         Maximum number of added features per sample, from 0 to the number of allowed features.
     value : float or array-like of shape (n_features,), default=1.0
-        Largest increase of a feature (> 0). Use 1 for counts. Use the idf weights, one per word, for
-        counts times idf weights without normalization of rows.
+        Largest increase of a feature (> 0). Use 1 for word counts. Use the idf weight of each word for
+        TF-IDF features with ``norm=None``.
     allowed : array-like of bool, int or str, default=None
         Features that may be added: a mask of shape (n_features,), column numbers, or column names if
         X is a data frame. None allows all features.
