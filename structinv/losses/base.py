@@ -150,7 +150,7 @@ class ScalarLoss(BaseEstimator, ABC):
         ndarray
             Minimizers.
         """
-        # The rounding error of a large p could exceed the domain.
+        # For a large p, rounding errors could leave the domain.
         return np.clip(p - step * self.prox(p / step, 1.0 / step), *self.domain())
 
     def curvature(self, u: np.ndarray) -> np.ndarray:
