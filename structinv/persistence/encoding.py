@@ -121,7 +121,7 @@ class Encoder:
         }
 
     def _solution(self, solution: Solution) -> dict[str, Any]:
-        # A function of a kernel space refers to its space: the estimator has its coefficients.
+        # A function of a kernel space is not stored, because the estimator has its coefficients.
         linear = isinstance(solution.f, np.ndarray)
         replaced: Any = {"f": solution.f if linear else None}
         replaced["planes"] = solution.planes if linear and self.planes else None
@@ -147,7 +147,7 @@ class Encoder:
             # skops converts keys to JSON strings: True would become "true".
             items = [[self.encode(key), self.encode(each)] for key, each in value.items()]
             return {MARK: "dict", "items": items}
-        # A copy has the attributes of a subclass of dict.
+        # A copy has the class and the attributes of a subclass of dict.
         encoded = copy.copy(value)
         for key, each in value.items():
             encoded[key] = self.encode(each)
@@ -185,7 +185,7 @@ class Encoder:
         return {MARK: "complex", "parts": [value.real, value.imag]}
 
     def _foreign(self, value: Any) -> Any:
-        """Encode another object: itself, or a copy if it contains objects of this package."""
+        """Return another object unchanged, or a copy if it contains objects of this package."""
         before = None if isinstance(value, _OPAQUE) else value.__getstate__()
         if type(before) is not dict or not hasattr(value, "__dict__"):
             return value
@@ -234,7 +234,7 @@ class Decoder:
         return {key: self.decode(value) for key, value in values.items()}
 
     def _named(self, kind: type, values: dict[str, Any]) -> dict[str, Any]:
-        """Decode the values of an object of this class, with present names."""
+        """Decode the values of an object of this class, with current names."""
         values = self._values(values)
         return renamed(kind, values) if self.old_names else values
 

@@ -304,7 +304,7 @@ def _refused_types(data: bytes, trusted: Iterable[str] = ()) -> tuple[list[str],
 
 
 def _read_page(data: bytes, name: str) -> dict[str, Any]:
-    """Return the page with format, versions and notes; raise ValueError if it is unreadable."""
+    """Return the header with format, versions and notes; raise ValueError if it is unreadable."""
     # The parsers raise various errors for damaged and other files.
     try:
         with ZipFile(BytesIO(data)) as archive:

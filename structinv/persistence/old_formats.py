@@ -34,7 +34,7 @@ _DRAWS = {"size": "n_draws", "size_": "n_draws_"}
 _IMAGES = {"between": "interval", "grid": "resolution"}
 _BUDGET = {"budget": "max_support_vectors"}
 _EIGENVALUE = {"least_eigenvalue": "min_eigenvalue", "least_eigenvalue_": "min_eigenvalue_"}
-# Former and present names, for a class and its subclasses.
+# Former and current names, for a class and its subclasses.
 _RENAMED: dict[type, dict[str, str]] = {
     **dict.fromkeys((FrankWolfe, SVMStruct, Representer), {"epsilon": "plane_tol"}),
     InvariantSVC: {"epsilon": "plane_tol", **_BUDGET},

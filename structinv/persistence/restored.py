@@ -134,7 +134,7 @@ class _Comparison:
         return one.tobytes() == other.tobytes()
 
     def _sparse(self, one: Any, other: Any) -> bool:
-        # Their attributes also contain cached flags about the order of the entries.
+        # Attributes of sparse matrices also contain cached flags, so only the entries are compared.
         ones, others = one.tocoo(), other.tocoo()
         same = one.shape == other.shape and self._arrays(ones.data, others.data)
         return same and all(map(np.array_equal, ones.coords, others.coords))
