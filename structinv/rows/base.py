@@ -150,7 +150,7 @@ class RowSource(ABC):
         return self._between(edges if len(edges) == 2 else self._strip_edges(most_values))
 
     def _strip_edges(self, most_values: int) -> np.ndarray:
-        """Return the first row of each strip, for several blocks."""
+        """Return the edges of strips if the rows do not fit into one block."""
         return self.edges(max(1, most_values // STRIPS_OF_A_BLOCK))
 
     @staticmethod

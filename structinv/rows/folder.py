@@ -227,7 +227,7 @@ class RowFolder(RowSource):
         return int(first), int(last)
 
     def _chunks_to_verify(self, start: int, stop: int) -> list[int]:
-        """Return the unverified chunks inside a block; those at its ends are read here."""
+        """Return the unverified chunks inside a block; other chunks of the block are verified here."""
         first = int(np.searchsorted(self._manifest.first_rows, start, side="right")) - 1
         last = int(np.searchsorted(self._manifest.first_rows, stop, side="left"))
         unverified = []

@@ -46,7 +46,7 @@ class HiddenFolder:
 
     def publish(self) -> None:
         """Rename the folder to `target`, then delete the folder that it replaces."""
-        # Renaming to the name of another folder fails unless that one is empty.
+        # Renaming to the name of an existing folder fails unless the existing folder is empty.
         replaces = self.target.exists() and any(self.target.iterdir())
         if not (replaces and _exchanged(self.path, self.target)):
             try:
@@ -102,7 +102,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _clear(target: Path) -> None:
-    """Delete folders of killed processes; restore the older folder of a replacement."""
+    """Delete folders of killed processes; restore the old folder of an unfinished replacement."""
     name = f".{glob.escape(target.name)}.????????"
     for aside in target.parent.glob(f"{name}.replaced"):
         if target.exists():

@@ -124,7 +124,7 @@ class SlicedRows(RowSource):
         return cut_by_chunks(self._chunks, most_rows)
 
     def _strip_edges(self, most_values: int) -> np.ndarray:
-        """Return edges of strips of whole chunks, because reading a part takes as long."""
+        """Return edges of strips of whole chunks; a part of a chunk takes as long as the chunk."""
         least = most_values // STRIPS_OF_A_BLOCK
         if self._chunks is not None:
             least = max(least, int(np.diff(self._chunks).max()) * self._values_of_a_row)

@@ -84,5 +84,5 @@ class SomeRows(RowSource):
         return block if is_whole else block[numbers - first]
 
     def edges(self, most_values: int) -> np.ndarray:
-        # Cuts of the other source: each of its blocks is read only once.
+        # Blocks end where blocks of the other source end, so each of its blocks is read only once.
         return np.unique(np.searchsorted(self.numbers, self.rows.edges(most_values))).astype(np.int64)

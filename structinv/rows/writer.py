@@ -298,7 +298,7 @@ class RowWriter:
             notes=self.notes,
         )
         write_atomically(self._folder.path / MANIFEST, manifest.content())
-        # Another process may have created it in the meantime.
+        # Another process may have created the folder in the meantime.
         _check_target(self.path, self._target, self._overwrite)
         self._folder.publish()
         self._files = {}
