@@ -6,7 +6,7 @@ import numpy as np
 
 from .jit import njit
 
-# A null vertex with a smaller dual variable gives none away.
+# The null vertex is active if its dual variable is above this value.
 LEAST_ALPHA = 1e-15
 # A vertex below the null vertex by at most this fraction of the highest value counts as equal. After an
 # exact step between the two, rounding decides which is lower. The null vertex is chosen, because steps

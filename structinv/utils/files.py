@@ -63,7 +63,7 @@ def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         with Path(path).open("wb") as stream:
             yield stream
         return
-    # Only now: a pipe does not resolve to a path.
+    # Resolve after the check, because a pipe does not resolve to a path.
     target = Path(path).resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     neighbor = Path(name)

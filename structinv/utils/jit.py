@@ -202,7 +202,8 @@ class _Deferred:
         with _interrupts_wait(), _COMPILER.preparing, global_compiler_lock:
             if self._dispatcher is None:
                 function: Any = self.__wrapped__
-                # A function whose file has changed since must not be cached for the new file.
+                # If the file has changed since the definition, the cache of the new file must not
+                # contain this function.
                 same = _version(function.__code__.co_filename) == self._version
                 self._dispatcher = _declare(function, self._cache and same, self._options)
             return self._dispatcher

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .matrices import Matrix, read_only, rounding, with_data
 
-# Relative tolerance for return values of a row in two blocks, which rounding may change.
+# Relative tolerance between return values of the same row in two blocks, due to rounding.
 _AGAIN = 1e-3
 # Prefix of the module names of this package.
 _OURS = "structinv."

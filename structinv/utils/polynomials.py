@@ -114,7 +114,7 @@ def _value(c, t):
 
 @njit(cache=True, nogil=True)
 def _root(c, slopes, factor, left, right, rising):
-    """Return the root of a polynomial, monotone with different signs at the two ends.
+    """Return the root of a monotone polynomial with different signs at the two ends.
 
     Its derivative is `factor` times the polynomial `slopes`.
     """
