@@ -73,7 +73,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
     _rows: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}
     # Names of solvers.
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = REGISTRY
-    # Advice in the warning of an early end, instead of that of the solution.
+    # Advice by status for the warning of an early end; it replaces the advice of the solution.
     _advice: ClassVar[Mapping[Status, str]] = {}
 
     @with_callbacks
@@ -217,7 +217,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
 
     @abstractmethod
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
-        """Return the problem for rows and labels; nothing is learned except names."""
+        """Return the problem for rows and labels; set no attributes except those of validated rows."""
 
     @abstractmethod
     def _objective(self, problem: Problem) -> Objective:
@@ -284,7 +284,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         return for_oracle(self._check(X), oracle), oracle
 
     def _sizes(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
-        """Return labels for oracles, and the numbers of functions and labels; two without y."""
+        """Return labels for oracles, and the numbers of functions and labels; without y, 2 labels."""
         labels = None if y is None else one_label_a_row(y, X.shape[0])
         n_classes = 2 if labels is None else len(np.unique(labels))
         return labels, 1 if n_classes == 2 else n_classes, n_classes

@@ -72,7 +72,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         oracle: InvarianceOracle,
         weights: np.ndarray,
     ) -> Problem:
-        """Return the problem for given classes and weights, C included."""
+        """Return the problem for given classes, and weights that include C."""
         return Problem(
             rows,
             y,

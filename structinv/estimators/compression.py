@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="SupportVectorMachine")
 
 POINTS = ("auto", "chosen", "moved")
-# Matrices of support vectors and points in memory while points move, in single precision.
+# Number of matrices (support vectors times points, single precision) in memory while points move.
 TABLES_AT_ONCE = 5
-# Support vectors in the test of a kernel for negative eigenvalues.
+# Maximum number of support vectors in the test of a kernel for negative eigenvalues.
 ATOMS_TESTED = 2000
-# Fraction of the objective at zero; gaps of smaller values are relative to it.
+# Gaps of small objectives are relative to this fraction of the objective at zero.
 LEAST_SHARE = 1e-12
 
 
@@ -116,7 +116,7 @@ def _check_norm(model: SupportVectorMachine) -> None:
 def _shortened(
     model: Model, whole: TargetExpansion, kept: np.ndarray, places: np.ndarray, by_scores: bool
 ) -> Model:
-    """Return a copy over some points, which replace the support vectors `kept`."""
+    """Return a copy of the model whose support vectors are `places`, the replacements of `kept`."""
     points = places.astype(model._atoms().dtype)
     # The error is computed for the rounded points of the copy.
     places = points.astype(np.float64)

@@ -115,7 +115,7 @@ class EarlierFit:
         return [("warm_start", self.estimator.warm_start), ("checkpoint", self.checkpoint is not None)]
 
     def _same_but(self, before: dict[str, str], free: frozenset[str]) -> bool:
-        """Return True if the earlier fit differs in some parameters only."""
+        """Return True if the earlier fit has the same inputs, except those in `free`."""
         # A model from a file of an earlier version may lack new parameters.
         missing = {name: text for name, text in _defaults(self.estimator).items() if name in self.parts}
         kept = [

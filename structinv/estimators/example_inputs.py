@@ -198,7 +198,7 @@ def length_of_rows(term: Any) -> float:
     """Return the mean of ``C |x|^2`` over rows, per mean cost of a position."""
     labels, layout = term.labels, term.labels.layout
     squares = squared_lengths(term.X)
-    # Several positions of one row share its length.
+    # Several positions of one row have the same |x|^2.
     means = squares if labels.structure.one_row else layout.sums(squares) / layout.lengths
     dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0

@@ -118,7 +118,7 @@ class ExampleMachine(SupportVectorMachine):
         classes : array of shape (n_labels,)
             All labels.
         factors : array of shape (n_labels,) or None
-            Factors of the cost of an error by true label.
+            Factors that multiply the cost of an error, by true label.
         oracle : InvarianceOracle
             Oracle for these rows.
         structure : Structure

@@ -117,7 +117,7 @@ def _of_code(code: CodeType) -> str:
 
 
 def _of_object(value: Any) -> str:
-    """Return the fingerprint of another object; by identity if there is no certain one."""
+    """Return the fingerprint of another object; that of its identity if it cannot be pickled."""
     if isinstance(value, type):
         return _of_class(value)
     if isinstance(value, FunctionType) and value.__closure__ is None:

@@ -58,7 +58,7 @@ class Invariances:
         settings = _one_each("invariance_loss_params", parameters, size)
         for number in weights:
             check_number("nu", number)
-        # Values for all families are checked even without families.
+        # A single value is checked even without families.
         found = [
             loss_of_name("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")
             for name, own in zip(names, settings, strict=False)

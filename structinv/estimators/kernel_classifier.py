@@ -270,7 +270,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
         codes = vars(self).get("_codes_")
         if codes is None:
-            # A file of an older version: a plane adds to the function of its row's class.
+            # Files of older versions do not contain the classes. The largest coefficient of a support
+            # vector belongs to its class.
             signs = self.dual_coef_.T
             several = signs.shape[1] > 1
             codes = np.argmax(signs, axis=1) if several else (signs[:, 0] > 0).astype(int)

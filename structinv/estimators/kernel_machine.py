@@ -27,7 +27,7 @@ from .invariances import Invariances
 from .resource_estimates import named
 from .row_shapes import shaped
 
-# Functions in the memory of a solver, for `estimate_memory`.
+# Number of functions that a solver stores, for `estimate_memory`.
 FUNCTIONS_AT_ONCE = 4
 # Coefficients below this fraction of the largest are rounding errors, not support vectors.
 NEGLIGIBLE = 1e-9
@@ -110,7 +110,7 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
             f"{type(bound.oracle).__name__}; use a linear model for this oracle: InvariantLinearSVC, "
             "InvariantLinearSVR, or InvariantStructuredSVC with kernel='linear'"
         )
-    # An oracle with graded answers but without grades of variants raises an error here.
+    # A discounted oracle without grades of its variants raises an error here.
     changes.grades(slice(0, 1))
     return len(changes.names)
 

@@ -143,7 +143,8 @@ class LinearMachine(InvariantEstimator):
         term, n_weights, n_rows = objective.terms[0], objective.space.size, len(objective.weights)
         if isinstance(term, WorstMargin):
             if isinstance(term.oracle, Identity):
-                # Its Newton steps for one point per row do not depend on scales and weights.
+                # Frank-Wolfe then takes Newton steps for one point per row, which do not depend on
+                # scales and weights.
                 return FrankWolfe(), "there is no oracle, and the loss is smooth"
             if n_weights <= FEW_WEIGHTS and n_rows <= MOST_ROWS:
                 # Smooth losses need many planes, and few weights make planes of single rows cheap.
@@ -186,8 +187,8 @@ class LinearMachine(InvariantEstimator):
         return self._worst_change(X, in_block, oracle, points)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
-        # Scores contain every NaN and infinity of sparse rows. A test of the scores is faster than one
-        # of the rows, and saves a fifth of the run time.
+        # A NaN or infinity in sparse rows makes a score non-finite. A test of the scores is faster than
+        # one of the rows, and saves a fifth of the run time.
         X = self._check(X, finite=not sp.issparse(X))
         scores = self._scores(X)
         if isinstance(X, RowSource):

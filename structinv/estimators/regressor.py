@@ -56,7 +56,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         oracle: InvarianceOracle,
         weights: np.ndarray,
     ) -> Problem:
-        """Return the problem for targets with a given mean, and for weights, C included."""
+        """Return the problem for targets with a given mean, and weights that include C."""
         return Problem(
             rows,
             targets - mean,
@@ -171,7 +171,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
 
     @abstractmethod
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
-        """Return a space, the function, the constant of predictions and a relative error."""
+        """Return a space, the function in it, the constant of predictions and the rounding error."""
 
 
 def as_targets(y: Any, n_rows: int) -> np.ndarray:

@@ -26,7 +26,7 @@ SMALL_SECONDS = 2.0
 LINEAR_PLANES_OF_A_ROW = 4
 LINEAR_PLANES_OF_A_CLASS = 16
 LINEAR_FUNCTIONS_AT_ONCE = 8
-# Rows per request of listed perturbed samples, in linear models.
+# Number of rows whose listed perturbed samples are computed together, in linear models.
 LINEAR_ROWS_AT_ONCE = 4096
 
 
@@ -131,7 +131,8 @@ class ResourceEstimateMixin:
         n_rows = _num_samples(X)
         order = self._some(y, n_rows)
         times = []
-        # The first fit compiles functions and creates objects of the process.
+        # The first fit is separate, because it also compiles functions and creates objects of the
+        # process.
         for size in (min(SMALL[0], n_rows), *(min(size, n_rows) for size in SMALL)):
             rows = np.sort(order[:size])
             model: Any = clone(self)

@@ -167,7 +167,7 @@ def _by_factors(
 
 
 def _factor(gram: np.ndarray, added: float) -> tuple[np.ndarray, int]:
-    """Return the Cholesky factor of the shifted matrix, and a nonzero number if it fails."""
+    """Return the Cholesky factor of the shifted matrix, and LAPACK's number, nonzero on failure."""
     shifted = np.array(gram.T, order="F")
     np.einsum("ii->i", shifted)[:] += added
     return lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
@@ -176,7 +176,7 @@ def _factor(gram: np.ndarray, added: float) -> tuple[np.ndarray, int]:
 def _by_eigenvectors(
     gram: np.ndarray, alphas: np.ndarray, right: np.ndarray, rounding: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the same by an eigendecomposition; the matrix is overwritten."""
+    """Return the results of `_by_factors` by an eigendecomposition; the matrix is overwritten."""
     driver = "evd" if len(gram) <= _MOST_ROWS_AT_ONCE else "evr"
     values, vectors = eigh(gram.T, overwrite_a=True, check_finite=False, driver=driver)
     if values[0] < -rounding:

@@ -27,9 +27,9 @@ DEFAULT_SIZES = BlockSizes()
 MOST_OF_FREE = 0.8
 # Fractions of the memory for blocks, and for rows that remain in memory.
 OF_BLOCKS, OF_KEPT = 0.15, 0.5
-# Codes and weights of the labels, and the weights that a solution keeps.
+# Bytes of a row: the code and the weight of its label, and the weight in the solution.
 BYTES_OF_A_ROW = 24
-# Packed dual variables of a row with about ten edits.
+# Bytes of the packed dual variables of a row with about ten edits.
 PACKED_BYTES_OF_A_ROW = 128
 # Minimum number of stored values per block.
 LEAST_VALUES = 2**16

@@ -22,12 +22,13 @@ NOTHING_GAINED = 1e-3
 # Minimum improvement over the zero function, relative to that without perturbations. It is ten times
 # the default gap, so that it is above the error of the fit.
 LEAST_SHARE = 0.01
-# A fit without perturbations is informative if it leaves at most this fraction of a constant's errors.
+# A fit without perturbations is informative if it makes at most this fraction of the errors of a
+# constant prediction.
 ERRORS_LEFT = 0.9
 # The fit without perturbations is only a test, so its gap can be large.
 ROUGH_GAP = 0.01
 LEAST_SECONDS = 0.1
-# Numbers of rows for the least-squares test.
+# Minimum and maximum number of rows for the least-squares test.
 LEAST_ROWS, MOST_ROWS = 5, 300
 # Weights of the norm in this test, relative to the mean eigenvalue of the centered kernel matrix.
 ALPHAS = np.array([1e-3, 1e-1, 10.0])
@@ -231,7 +232,7 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _explainable(fit: FittedRegression, used: np.ndarray) -> float:
-    """Return the fraction of variance that least squares explain for rows left out."""
+    """Return the fraction of variance that leave-one-out predictions of least squares explain."""
     some = used[np.unique(np.linspace(0, len(used) - 1, MOST_ROWS).astype(int))]
     targets = fit.targets[some] - fit.targets[some].mean()
     gram = np.array(fit.gram(some), dtype=np.float64)
