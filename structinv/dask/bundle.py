@@ -25,7 +25,7 @@ MOST_PASSES = 300
 BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
 # Number of row updates per group and round, and maximum number of sweeps.
 ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
-# Number of rounds with a late group after which the value is computed by all groups.
+# Number of rounds without losses of all groups, after which a separate pass computes the objective.
 ROUNDS_WITHOUT_VALUE = 10
 
 

@@ -31,11 +31,13 @@ BYTES_OF_A_TASK = 2**20
 FETCHES, SECONDS_OF_A_FETCH = 4, 5.0
 # Maximum wait at the end of a fit for workers to clear their caches.
 SECONDS_TO_FORGET = 5.0
-# A task is late if half of the others are done, and it takes this many times their median time,
+# A task is late if half of the calls are done, and it takes more than this multiple of their median
+# time.
 PATIENCE = 4.0
-# and at least this number of seconds.
+# A late task takes more than this number of seconds.
 LEAST_PATIENCE = 1.0
-# A task that is needed from all groups moves to another worker after this many times as long.
+# If the results of all groups are required, a task moves to another worker after this multiple of the
+# time of a late task.
 PATIENCE_OF_ALL = 3.0
 
 
@@ -305,7 +307,7 @@ class Cluster:
         while True:
             async with self._slots:
                 async with self._turn:
-                    # Results requested in the same iteration of the loop arrive together.
+                    # The client combines fetches that start in the same iteration of its event loop.
                     fetch = asyncio.ensure_future(self.client.gather(future, asynchronous=True))
                     for _ in range(3):
                         await asyncio.sleep(0)

@@ -62,7 +62,7 @@ class DaskMachine(InvariantEstimator):
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "bundle": MultiCutBundle}
     # The estimator without Dask.
     _local_type: ClassVar[Any]
-    # Function of an estimator, an oracle, facts of all partitions and a block that returns a problem.
+    # Function that returns a problem, from an estimator, an oracle, facts of all partitions and a block.
     _of_block: ClassVar[Callable[..., Problem]]
 
     @classmethod
@@ -232,7 +232,7 @@ class DaskMachine(InvariantEstimator):
     def _each(
         self, function: Callable[..., Any], X: Any, *others: list[Any], **options: Any
     ) -> list[Delayed]:
-        """Call a function of the local estimator and a partition for each partition, lazily."""
+        """Call a function for each partition, lazily, with the local estimator and the partition."""
         model = delayed(self.to_local(), traverse=False, pure=False)
         check_width(X, self.n_features_in_)
         call = delayed(partial(_call_for_partition, partial(function, **options)), pure=False)
