@@ -328,7 +328,7 @@ def _refuse_unused(context: typer.Context, data: Path, learner: Any, kernel: boo
 
 
 def _accepted(tol: float, accept_gap: float | None) -> float:
-    """Return the largest relative gap of a saved model."""
+    """Return the largest relative gap with which a model is saved."""
     if accept_gap is None:
         return tol
     if not accept_gap >= 0:

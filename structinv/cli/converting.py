@@ -46,7 +46,7 @@ class _SVMlightFile(_TextFile):
         first = 0 if self.zero_based else 1
         for X, y in svmlight_blocks(self.stream, self.zero_based is not False):
             if self.zero_based is None:
-                # Numbers start at 1 unless a row has the number 0.
+                # Feature numbers start at 1 unless a row has feature 0.
                 if first == 1 and X.indices.min(initial=1) == 0:
                     first = 0
                     self._shift(writer)
@@ -58,7 +58,7 @@ class _SVMlightFile(_TextFile):
         writer.notes["first_feature"] = first
 
     def _check(self, X: sp.csr_matrix, first: int, before: int) -> None:
-        """Raise ValueError for entries that cannot be written, with the numbers of the file."""
+        """Raise ValueError for entries that cannot be written; messages count features as the file."""
         most = np.inf if self.n_features is None else self.n_features
         wrong = (X.indices >= most) | (abs(X.data) > self.largest)
         if not wrong.any():

@@ -57,7 +57,7 @@ class FolderFeatures(Features):
     def name(self, column: int) -> str:
         """Return the name of a column in the folder's notes, or its number."""
         names = self.columns.get("columns", ())
-        # A Parquet column of texts becomes one column per word.
+        # Names are those of the file. They are unusable if a column of texts became one column per word.
         if len(names) == self.n_features:
             return str(names[column])
         return str(column + self.columns.get("first_feature", 0))

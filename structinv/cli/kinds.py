@@ -13,7 +13,7 @@ from .folder_features import FolderFeatures, labels_of
 from .row_files import FORMAT_NAMES, DocumentFeatures, NumberedFeatures, TableFeatures, TextFeatures
 from .sentences import SentenceFeatures
 
-# The object behind the argument DATA.
+# Value of the argument DATA after opening.
 Data: TypeAlias = Source | RowFolder
 
 # Options of `fit` for reading files; `Features.options` lists those that a class uses.

@@ -19,7 +19,7 @@ from .model_file import SavedModel
 from .parts import parts_of
 from .writing import is_standard
 
-# Bytes to write, and their number of labels.
+# Bytes to write, and the number of labels in them.
 Written = tuple[bytes, int]
 
 

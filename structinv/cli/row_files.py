@@ -24,7 +24,7 @@ from .folder_rows import rows_for
 
 Labels = NDArray[Any]
 
-# Largest dense copy of sparse rows.
+# Maximum bytes of a dense copy of sparse rows.
 DENSE_BYTES = 2e9
 
 # Descriptions of formats in messages.
@@ -290,7 +290,7 @@ _STEP_NAMES = {
 def _of_kind(source: Source, wanted: Kind) -> Source:
     """Return the source, or raise ValueError if its format is not that of the training file."""
     found = kind_of(source)
-    # Blank lines are allowed in tables: only SVMlight rows can be sentences in columns instead.
+    # Tables may contain blank lines. Only files detected as SVMlight rows can be sentences in columns.
     columns = found == "svmlight" and in_columns(source)
     if found != wanted or columns:
         content = f"looks like {FORMAT_NAMES['conll']}" if columns else f"contains {FORMAT_NAMES[found]}"
@@ -304,7 +304,8 @@ def _of_kind(source: Source, wanted: Kind) -> Source:
 def _vectorizer(scaling: Scaling, unit_length: bool) -> Pipeline:
     steps: list[tuple[str, Any]] = [("words", CountVectorizer(dtype=np.float64))]
     if scaling == "log":
-        # Sparse rows do not fit into a data frame, and programs may set that output globally.
+        # Programs may set data frames as the output globally, but sparse rows do not fit into a data
+        # frame.
         log = FunctionTransformer(np.log1p, accept_sparse=True).set_output(transform="default")
         steps.append(("log", log))
     if scaling == "tfidf":

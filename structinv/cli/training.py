@@ -270,7 +270,7 @@ def train(classifier: Any, X: Any, y: Any, counts: dict[str, int]) -> tuple[dict
     try:
         classifier.fit(X, y)
     except KeyboardInterrupt:
-        # An interrupted fit has a model if it got far enough.
+        # An interrupted fit has a model unless Ctrl-C came before the first solution.
         if getattr(classifier, "solution_", None) is None:
             raise
         interrupted = True
