@@ -68,7 +68,7 @@ def plot_settings(
     for axes, (column, title) in zip(row, panels.items(), strict=True):
         for number, line in enumerate(lines):
             chosen = np.flatnonzero(labels == line)
-            # A little to the side of each other, or equal lines would hide their bars.
+            # Small offsets keep the bars of equal lines visible.
             aside = 0.06 * (number - 0.5 * (len(lines) - 1)) / max(1, len(lines) / 6)
             places = np.array([ticks.index(values[n]) for n in chosen]) + aside
             heights, errors = table[column][chosen], table[f"{column}_error"][chosen]
@@ -89,7 +89,7 @@ def plot_settings(
         row[-1].legend(handles.values(), handles, fontsize="small")
         return row
     figure: Any = row[0].figure
-    # In inches a letter is about a twelfth, and the line before a name half of one.
+    # Widths in inches: about 1/12 for a letter, and 1/2 for the line in front of a name.
     width = figure.get_figwidth() - 0.5
     names = [fill(name, int(12 * width) - 6) for name in handles]
     longest = max(len(part) for name in names for part in name.split("\n"))

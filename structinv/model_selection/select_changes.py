@@ -246,7 +246,8 @@ def _reference(certified: np.ndarray, own: np.ndarray, warned: np.ndarray) -> in
     """Return the index of the oracle for all certificates, as described in `select_changes`."""
     places = np.unique(own[~warned.any(axis=1)])
     places = places if len(places) else np.unique(own)
-    # The last of equal ones, since grids are usually increasing.
+    # `argmin` returns the first of equal values. The last one is preferred, since grids usually
+    # increase.
     places = places[::-1]
     return int(places[np.argmin(certified.mean(axis=(0, 1))[places])])
 

@@ -377,7 +377,7 @@ def _settings(
     count = int(np.prod([len(each) for each in choices]))
     if count > MOST_SETTINGS:
         raise ValueError(f"grid must have at most {MOST_SETTINGS} settings, got {count}")
-    # Parameters that only some grids of an oracle set are reported for all of them.
+    # A parameter that only some grids of an oracle set is reported for all settings of this oracle.
     named = [list(dict.fromkeys(key for each in some[1:] for key in each)) for some in choices]
     return [_setting(oracles, chosen, named) for chosen in product(*choices)]
 
