@@ -146,7 +146,7 @@ class WorstCasesDisplay:
         lines = max((title.count("\n") + 1 for title in titles), default=0)
         tall = 1.25 * form.height / form.width
         axes = single_axes(ax, 1.25 * count + 0.9, 2 * tall + 0.17 * lines + 0.2)
-        # In units of pixels; an image has the place between its left and its right end.
+        # Positions are in pixels.
         gap = max(1.0, _GAP * form.width)
         across, down = form.width + gap, form.height + gap
         for line, images in enumerate(self._scaled()):
@@ -167,7 +167,7 @@ class WorstCasesDisplay:
         return self
 
     def _scaled(self) -> list[np.ndarray]:
-        """Originals and worst variants as colors in [0, 1], (n, height, width, 3) each."""
+        """Return originals and worst variants as colors in [0, 1], (n, height, width, 3) each."""
         form = self._form
         low = min(0.0, *(float(images.min()) for images in self._rows))
         high = max(float(images.max()) for images in self._rows)
