@@ -246,7 +246,7 @@ def _certificate(
 def _worst_change(
     model: LinearClassifier, oracle: InvarianceOracle, X: Matrix, y: np.ndarray
 ) -> WorstChange:
-    """Return the worst change of each row, with the rounding of all steps of predictions."""
+    """Return the worst change of each row, with the rounding errors of all prediction steps."""
     scores, bound = model.scores, model.structure.bind(y, model.classes)
     change = worst_change(scores.coef, scores.intercept, oracle, bound, X, points=scores.n_steps > 0)
     if change.points is None:

@@ -59,8 +59,8 @@ def probability_link(model: Any) -> Link:
 
 @cache
 def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
-    """Return classifiers with logistic probabilities, and the one whose loss decides."""
-    # Subclasses may differ.
+    """Return classifiers with logistic probabilities, and the one whose `loss` determines them."""
+    # Exact classes, because subclasses may compute other probabilities.
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
 

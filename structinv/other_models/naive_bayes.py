@@ -106,8 +106,8 @@ def refuse_before_comparison(model: Any, steps: list[Any]) -> None:
 
 
 def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> InvarianceOracle:
-    """Return the oracle of binary rows with the same edits as one of the rows themselves."""
-    # Subclasses may do anything.
+    """Return an oracle for binarized rows with the same edits as an oracle for the original rows."""
+    # Exact classes, because subclasses may have other edits.
     kind: Any = type(oracle)
     edits: Any = oracle
     if kind in (Identity, FDrop):

@@ -14,7 +14,7 @@ from .links import Link, calibration_link, probability_link
 from .steps import Affine
 
 METHODS = ("predict_proba", "decision_function")
-# Maximum error of a computed value, in units of rounding.
+# Maximum error of a computed value, in rounding units.
 UNITS = 8.0
 # Maximum rounding error of a threshold, relative to its size, or to 1 if that is larger.
 MOST_ROOM = 0.01
@@ -94,7 +94,7 @@ Rule = tuple[list[Link], Callable[[np.ndarray], np.ndarray]]
 
 
 def _rule(head: Any) -> Rule:
-    """Return the links from linear score to decision, and the decision from both values."""
+    """Return the links from the linear score to the values of both classes, and their decision."""
     if type(head) is calibrated_kind():
         links, _ = _responses(head, METHODS)
         return links, lambda values: values[:, 1] > values[:, 0]
@@ -138,7 +138,7 @@ def _threshold(
     dtype: np.dtype,
     name: str,
 ) -> Threshold | bool:
-    """Find the score at which the decision changes by bisection; a bool if it never does."""
+    """Find by bisection the score at which the decision changes; return a constant decision."""
 
     def decision(score: float) -> bool:
         return bool(positive(_values(links, np.array([score], dtype=dtype)))[0])
