@@ -386,7 +386,7 @@ class _Portion:
         competitors, attacked, bounds = zip(*nearest, strict=True)
         scenario = np.argmin(attacked, axis=0)
         rounding = [self._rounding_of(found, layout) for found in margins]
-        # An impossible labeling is never predicted.
+        # A labeling that is not allowed is never predicted, so its margin is minus infinity.
         change = WorstChange(
             np.where(self.allowed, np.min(attacked, axis=0), -np.inf),
             np.where(self.allowed, np.min(bounds, axis=0), -np.inf),
@@ -421,7 +421,7 @@ class _Portion:
     ) -> tuple[Decoding, np.ndarray, np.ndarray]:
         """Return the labeling with the smallest margin, this margin, and a lower bound.
 
-        Both are infinite if there is no other labeling.
+        Margin and bound are infinite if there is no other labeling.
         """
         labels, pairwise = self.labels, self.pairwise
         score = labels.structure.score(violations.gains, codes, pairwise, layout)
@@ -478,9 +478,8 @@ class _Portion:
     ) -> np.ndarray:
         """Bound the number of wrong rows of blocks in one scenario.
 
-        The prediction scores at least as much as any labeling, such as the given one, if it is possible,
-        and the prediction for unperturbed rows. If a single perturbation is possible, the prediction
-        there is known.
+        The prediction scores at least as much as any reference: the given labeling, if it is allowed,
+        and the prediction for unperturbed rows. With a single perturbation, the prediction is known.
         """
         places_of_blocks, layout = self.layout.rows(blocks), self.layout.take(blocks)
         codes, violations = (

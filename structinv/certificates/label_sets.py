@@ -128,7 +128,7 @@ def _searches(
 
 
 def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
-    """Sum the absolute terms of all labels' scores; the maximum over a list."""
+    """Return the sum of absolute terms in all labels' scores; for a list, the maximum over variants."""
     space: Any = search.space
     n_rows = X.shape[0]
     if _of_a_kernel(search.space):
