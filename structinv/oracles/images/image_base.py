@@ -115,8 +115,8 @@ class ImageOracle(ImageFamily):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         # An interval has an exact support function if `order` is 1, all families have a path, and the
-        # paths do not have millions of crossings with pixel borders. Otherwise a local search refines
-        # the best member of the cover.
+        # paths are within the limits of `image_paths`. Otherwise, a local search refines the best member
+        # of the cover.
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
         exact = None if self.finite else self._support_on_paths(rows, shape, V, assign)
@@ -133,7 +133,7 @@ class ImageOracle(ImageFamily):
     def _support_on_paths(
         self, rows: np.ndarray, shape: ImageShape, V: np.ndarray, assign: np.ndarray
     ) -> Support | None:
-        """Return the exact support function of a continuous set, or None if it is not available."""
+        """Return the exact answer for a continuous set, or None if it is not available."""
         paths = [self._path(number) for number in range(len(self.families()))]
         if self.order != 1 or any(path is None for path in paths):
             return None
@@ -159,7 +159,7 @@ class ImageOracle(ImageFamily):
         return Support(points, upper + shift)
 
     def _path(self, number: int) -> Path | None:
-        """Return the path of a family, or None if it differs from `geometry`."""
+        """Return the path of a family; None if it is missing or contradicts `geometry`."""
         return self._once(("path", number), lambda: self._new_path(number))
 
     def _new_path(self, number: int) -> Path | None:
@@ -257,7 +257,7 @@ class ImageOracle(ImageFamily):
         family, value = table.family[index], table.value[index]
         unchanged = family < 0
         reached = score(points)
-        # The identity belongs to all families.
+        # The identity belongs to all families, so a search from it uses each of them.
         for k in range(n_families if np.any(unchanged) else 1):
             now = np.where(unchanged, k, family)
             low, high = self._around(now, value)
@@ -269,14 +269,14 @@ class ImageOracle(ImageFamily):
         return points
 
     def _neighbors(self, family: int) -> np.ndarray:
-        """Return the values of a family in the cover, with the neutral value if the interval has it."""
+        """Return the values of a family in the cover, with `neutral` if it is in the interval."""
         low, high = self._ends()
         values = np.linspace(low, high, self.resolution)
         inside = low <= self.neutral <= high
         return np.unique(np.r_[values, self.neutral] if inside else values)
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbors of each value in the cover of its family."""
+        """Return the next smaller and the next larger value in the cover of each family."""
         low, high = value.copy(), value.copy()
         for k in range(len(self.families())):
             rows = np.flatnonzero(family == k)

@@ -14,7 +14,7 @@ from .image_parameters import interval
 from .image_tangents import smoothed
 
 METHODS = ("fit", "taylor")
-# Step of the differences for Taylor coefficients: movement of the fastest pixel, in pixels.
+# Step of the differences for Taylor coefficients, as the movement of the fastest pixel in pixels.
 _PIXELS = 1.0
 
 
@@ -87,7 +87,7 @@ class ImageCurve(BaseEstimator):
         return (low + high) / 2 + (high - low) / 2 * nodes
 
     def _near(self, shape: Any) -> np.ndarray:
-        """Return values on both sides of 0, the smallest number that determines the polynomial."""
+        """Return the fewest values, on both sides of 0, that determine the polynomial."""
         step = 1e-3
         values = self.oracle.neutral + step * np.array([-0.5, 0.5])
         ends = sources_of(shape, self.oracle._warps(np.zeros(2, dtype=int), values))

@@ -291,7 +291,7 @@ class ImageFamily(InvarianceOracle):
         return matrices, plugins.numbers(source, "translations", result[1], (len(values), 2))
 
     def _maps(self, shape: ImageShape) -> ImageMaps:
-        """Return the linear maps of all transformations in the table."""
+        """Return the maps of pixels to pixels for all transformations in the table."""
 
         def make() -> ImageMaps:
             warps = self._table().warps

@@ -67,7 +67,7 @@ class MovedImages(Changes):
         return self.maps.apply(images, index[:, None])[:, 0]
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        # Maps with a numeric background are affine.
+        # With a numeric background, the maps are affine and have no adjoint.
         return self.maps.pull_back(V) if self.maps.linear else None
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class CoverOfImages(MovedImages):
     ) -> np.ndarray:
         return self.oracle.refined(self._images(rows), self.points(rows, index), index, score)
 
-    # The set has other members than those of the fixed maps.
+    # The fixed maps are only the cover of the set.
     def adjoint(self, V: np.ndarray) -> None:
         return None
 

@@ -261,7 +261,7 @@ def warps_of(matrices: np.ndarray, translations: np.ndarray) -> np.ndarray:
 
 
 def warp_gains(warps: np.ndarray, unitary: bool) -> np.ndarray:
-    """Return intensity factors: |J|^-1/2 with the Jacobian J if `unitary`, else 1."""
+    """Return intensity factors: if `unitary`, |det A|^-1/2 of each map, else 1."""
     if not unitary:
         return np.ones(warps.shape[:-1])
     gains = np.sqrt(np.abs(warps[..., 0] * warps[..., 3] - warps[..., 1] * warps[..., 2]))
@@ -303,12 +303,12 @@ def warp_images(
 
 
 def places_beyond(first: int, last: int, length: int, fill: int) -> np.ndarray:
-    """Return the pixels at the places `first` to `last` of an axis; -1: background."""
+    """Return the pixels of an axis at coordinates `first` to `last`; -1: background."""
     return _pixels_of(np.arange(first, last + 1), length, fill)
 
 
 def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
-    """Return the pixels at the places k of an axis; -1: background."""
+    """Return the pixels of an axis at integer coordinates k; -1: background."""
     if fill == FILLS["zero"]:
         return np.where((k >= 0) & (k < length), k, -1)
     if fill == FILLS["nearest"]:
@@ -357,7 +357,8 @@ def _warp_weights(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return input pixels and their weights for each output pixel, both (w, m, pixels).
 
-    Pixels with weight 0 are arbitrary. A pixel may occur several times.
+    w is the number of weights, ``(order + 1) ** 2``. Pixels with weight 0 are arbitrary. A pixel may
+    occur several times.
     """
     middle_row, middle_column = 0.5 * (shape.height - 1), 0.5 * (shape.width - 1)
     pixels = np.arange(shape.pixels)
@@ -394,7 +395,7 @@ def _merge(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @njit(cache=True, nogil=True)
 def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
-    """Write T'v for all maps T and directions v to `pulled`; columns of `across` are directions."""
+    """Write T'v for all maps T and columns v of `across` to `pulled`."""
     # Each weight is read once for all directions.
     n_directions = across.shape[1]
     for s in range(indptr.shape[0]):

@@ -24,10 +24,11 @@ def mesh_of(
 ) -> np.ndarray:
     r"""Bound the distance from any transformed image to the nearest one of a cover.
 
-    Between neighboring values of the cover, the nearer end is at most half of the way (or of the angle)
-    from each source. A bilinear image changes by at most :math:`g_r |\Delta r| + g_c |\Delta c|` on
-    that way. Here g is the largest difference of neighboring pixels in the cells on the way, beyond
-    the border also. It changes by at most the largest difference of any two pixels there.
+    Between two neighboring values of the cover, the source of a pixel moves on a line or an arc. Its
+    distance from its position at the nearer value is at most half of this way. A pixel of a bilinear
+    image changes by at most :math:`g_r |\Delta r| + g_c |\Delta c|` on half of the way. Here
+    :math:`g_r` and :math:`g_c` are the largest differences of neighboring pixels in the cells of the
+    way, along both axes. The change is also at most the largest difference of any two pixels there.
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ def mesh_of(
         )  # fmt: skip
 
     in_threads(bound, len(X), 4 * len(X) * moves.size)
-    # The intensity factor is at most half of its range from an end. It multiplies an image of factor 1.
+    # The intensity factor differs from that of the nearer end by at most half of the ends' difference.
+    # `largest` bounds the norm of an image with factor 1.
     largest = np.max(np.linalg.norm(points - background, axis=2), axis=1) / np.min(gains)
     drift = np.abs(gains[0] - gains[1]) / 2 * largest[:, None]
     return np.max(np.max(gains, axis=0) * bounds + drift, axis=1)
@@ -85,7 +87,7 @@ def mesh_of(
 def _paths(
     shape: ImageShape, ends: tuple[np.ndarray, np.ndarray], turned: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cells on the way of each source, (g, pixels, 4), and its movement, (g, pixels, 2)."""
+    """Return the cells of each source's way, (g, pixels, 4), and half the way, (g, pixels, 2)."""
     first, last = (sources_of(shape, warps) for warps in ends)
     center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     radius = np.linalg.norm(first - center, axis=2)
@@ -93,7 +95,7 @@ def _paths(
     bulge = np.where(turned <= np.pi, 1.0 - np.cos(turned / 2), 2.0)[:, None] * radius
     low = np.minimum(first, last) - bulge[:, :, None]
     high = np.maximum(first, last) + bulge[:, :, None]
-    # On an arc the speed of a coordinate is the size of the other one.
+    # On an arc, a coordinate changes by at most the angle times the largest size of the other one.
     reach = np.minimum(np.maximum(high - center, center - low), radius[:, :, None])
     arc = turned[:, None, None] / 2 * reach[:, :, ::-1]
     moves = np.where(turned[:, None, None] > 0, arc, np.abs(last - first) / 2) + _SLACK
@@ -115,7 +117,7 @@ def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, 
                         frame[r, c] = X[i, (rows[r] * width + columns[c]) * channels + channel]
             for g in range(moves.shape[0]):
                 for p in range(moves.shape[1]):
-                    # Largest differences of neighboring pixels, and of any two, in the cells.
+                    # In the cells: largest differences of neighbors along both axes, and both extremes.
                     down, across, least, most = 0.0, 0.0, np.inf, -np.inf
                     first, begin, last, end = (
                         boxes[g, p, 0], boxes[g, p, 1], boxes[g, p, 2], boxes[g, p, 3]

@@ -316,7 +316,7 @@ class Scalings(_Interpolated):
         return values[:, None, None] * np.eye(2), np.zeros((len(values), 2))
 
     def path(self, family: Any, low: float, high: float) -> Path:
-        # Sources of pixels move on straight lines as the inverse of the factor grows.
+        # The source of a pixel is a linear function of the inverse factor.
         warps = np.zeros((3, 6))
         warps[1, [0, 3]] = 1.0
         return Path(warps, 1.0 / high, 1.0 / low, gained=bool(self.unitary), value_at=np.reciprocal)

@@ -17,7 +17,7 @@ _NODES = 2001
 
 
 def listed(name: str, values: Any) -> tuple[float, ...]:
-    """Return the distinct values of a finite set, in their sequence."""
+    """Return the distinct values of a finite set, in the given sequence."""
     parts = values.tolist() if isinstance(values, np.ndarray) else values
     parts = (parts,) if isinstance(parts, Real) else parts
     if isinstance(parts, str) or not isinstance(parts, Iterable):
@@ -145,7 +145,7 @@ def _truncated_vonmises(
 
     SciPy inverts this distribution function one number at a time, which is slow.
     """
-    # The density has a period of 360 degrees, and its peaks may be narrow.
+    # The density has a period of 360 degrees. Its peaks may be narrow, so each has its own nodes.
     first, last = np.floor((low - neutral) / 360.0), np.ceil((high - neutral) / 360.0)
     periods = 360.0 * np.arange(first, last + 1)
     peaks = (neutral + periods[:, None] + spread * np.linspace(-8.0, 8.0, _NODES)).ravel()

@@ -1,8 +1,8 @@
 """Exact support function of image transformations with one continuous parameter.
 
 A bilinear image is a polynomial of degree 2 in the position of each source, between crossings of the
-grid of pixels. The score of an image is a sum of such polynomials. A *walk* visits all
-crossings in sequence and therefore finds every maximum of the score.
+grid of pixels. The score of an image is a sum of such polynomials. A *walk* visits all crossings in
+sequence and therefore finds every maximum of the score. It consists of *legs*, short parts of the path.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...utils.jit import njit
 from ...utils.matrices import contiguous_read_only, in_threads, ranges
 from .image_maps import ImageShape, places_beyond, sources_of
 
-# Limits of the memory of a walk: crossings, and places of the frame per pixel.
+# Maximum number of crossings of a walk, and of places of its frame per pixel: limits of the memory.
 MOST_CROSSINGS = 3_000_000
 MOST_PLACES = 64
-# Largest distance of sources from the corner of the image in pixels; rounding limits the precision of
-# sources farther away.
+# Largest coordinate of a source in pixels, in absolute value. The rounding errors of larger ones are too
+# large.
 FURTHEST_SOURCE = 1000.0
 # Largest movement of a source on a leg in pixels; rounding errors grow with its square.
 LONGEST_LEG = 8.0
@@ -104,7 +104,7 @@ def furthest(
     hidden : array of shape (n,)
         Bounds of the rounding errors of the maxima.
 
-    The result is None if the path has too many crossings.
+    The result is None if the path has too many crossings, or if a source is too far from the image.
     """
     warps = np.ascontiguousarray(path.warps, dtype=np.float64)
     # Rotations have a period of 2 pi.
@@ -138,8 +138,9 @@ def furthest(
 class _Walk:
     """Initial sources of all pixels, and their crossings of the lines of the grid in sequence.
 
-    `rows` and `columns` are the pixels at the places of a frame around the image, -1 for the background.
-    The index of a place in the frame is its row times the width of the frame plus its column.
+    The *frame* is a rectangle of pixels that contains all sources. `rows` and `columns` have the rows
+    and columns of the image in the frame, -1 for the background. The *place* of a pixel is its row in
+    the frame times the width of the frame, plus its column.
 
     The `edges` divide the path into legs. The walk restarts at each leg, so that rounding errors do not
     accumulate. Let t be s minus the middle of leg b. Coordinate a of the source of pixel p is
@@ -173,7 +174,7 @@ class _Walk:
 def _walk_of(
     shape: ImageShape, key: bytes, low: float, high: float, turning: bool, fill: int
 ) -> _Walk | None:
-    """Return the walk along a path from a cache, or None if it has too many crossings."""
+    """Return the cached walk along a path; None if it exceeds a limit of this module."""
     parts = sources_of(shape, np.frombuffer(key).reshape(3, 6))
     parts[1:] -= np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     sides = np.array([shape.height, shape.width])
@@ -281,10 +282,11 @@ def _crossings(
     turning: bool,
     sides: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the sorted positions t of all crossings, and the crossings with lines as places.
+    """Return the sorted positions s of all crossings, and the crossings.
 
-    With `sides`, lines beyond the border are omitted, since the image is zero there. The result is None
-    if there are more than `MOST_CROSSINGS`.
+    The last number of a crossing is its line, which `_set_places` replaces. With `sides`, lines beyond
+    the border are omitted, since the image is zero there. The result is None if there are more than
+    `MOST_CROSSINGS`.
     """
     ends = coordinates[:, :-1], coordinates[:, 1:]
     first = np.floor(np.minimum(*ends)) + 1
@@ -359,7 +361,7 @@ def _follow(
         for leg in range(n_legs):
             middle = 0.5 * (edges[leg] + edges[leg + 1])
             half = edges[leg + 1] - middle
-            # c[:6] are the coefficients. The intensity factor is c[6] + c[7] t.
+            # c[:6] are the coefficients of the score. The intensity factor is c[6] + c[7] t.
             c[6], c[7] = (middle, 1.0) if gained else (1.0, 0.0)
             _set_start(
                 v, channels, image, len(columns), sources[leg], first_cells[leg],
@@ -379,7 +381,7 @@ def _follow_leg(
     v, channels, n_columns, bends, sources, begin, end, crossings, waves,
     turning, half, best, near, c, stack,
 ):  # fmt: skip
-    """Return the best score so far and its position relative to the middle of the leg."""
+    """Walk along a leg; return the best score so far and its position from the middle."""
     before, place = -half, 0.0
     score = _derivatives(c, before, turning)[0]
     if score > best:
@@ -412,7 +414,8 @@ def _follow_leg(
                 if now > best:
                     best, place = now, t
             score, before = now, t
-        # The next polynomial differs by (coordinate - line) times the bend, which is linear.
+        # At the line, the polynomial changes by (coordinate - line) times the second difference across
+        # it. This difference is linear in the other coordinate.
         sign = crossings[k, 2]
         down, right = sign * sources[pixel, axis, 1], sign * sources[pixel, axis, 2]
         offset = -down * first - right * second
@@ -424,7 +427,7 @@ def _follow_leg(
 
 @njit(cache=True, nogil=True)
 def _set_frame(x, width, channels, background, rows, columns, image, bends):
-    """Write the image minus background and its second differences; return the largest size."""
+    """Write the image minus background and its second differences; return its maximum."""
     size, n_columns = 0.0, len(columns)
     for r in range(len(rows)):
         for s in range(n_columns):
@@ -508,10 +511,10 @@ def _derivatives(c, t, turning):
 
 @njit(cache=True, nogil=True)
 def _peak(c, low, high, turning, best, place, near, stack):
-    """Return the best score so far and its position, after a search between two crossings.
+    """Search between two crossings; return the best score so far and its position.
 
-    The precision is `near`. Intervals whose quadratic Taylor bound is below the best are discarded,
-    others are halved.
+    The precision is `near`. Intervals whose Taylor bound is below the best score are discarded, others
+    are halved.
     """
     stack[0, 0], stack[0, 1] = low, high
     filled = 1

@@ -80,7 +80,7 @@ def nodes_and_weights(
 
     if rule == "gauss":
         breaks = _extrema(distribution, low, high, np.log(neutral) if logarithmic else neutral)
-        # Offsets from the identity, or from the nearest end: they resolve short intervals.
+        # Offsets from the identity, or from the nearest end, lose no digits in short intervals.
         origin = float(np.clip(np.log(neutral) if logarithmic else neutral, low, high))
         offsets, weights = _gauss(nodes, lambda offsets: logs(origin + offsets), breaks - origin)
         places = origin + offsets
@@ -112,7 +112,7 @@ def _gauss(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.nd
 
     The density is replaced by many weighted points (Gautschi 2004, sec. 2.2). Their orthonormal
     polynomials have the three-term recurrence of the density, up to rounding. The nodes are the
-    eigenvalues of its Jacobi matrix (Golub and Welsch 1969).
+    eigenvalues of the Jacobi matrix of this recurrence (Golub and Welsch 1969).
     """
     points, weights = _panels(nodes, logs, breaks)
     # Points are standardized: mean 0, standard deviation 1.

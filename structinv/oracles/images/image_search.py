@@ -93,7 +93,7 @@ def passes_by(
     stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
     reach, tolerance = 4.0 * stride, near * np.sqrt(len(z))
     if -np.max(reached) > reach + tolerance:
-        # The distance is larger than between any neighboring steps.
+        # The image is farther away than 4 times the largest distance between neighboring points.
         return False
     edges = np.r_[-np.inf, reached, -np.inf]
     peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
