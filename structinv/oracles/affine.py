@@ -49,12 +49,12 @@ class _AffineOracle(InvarianceOracle):
     def _grade(
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best fraction of the extreme change in each row, and its grade."""
+        """Return the fraction of the largest change with the best graded value, and its grade."""
         raise self._absent("grades, so it cannot be discounted", verb="does not support")
 
     @abstractmethod
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
-        """Return S(x) of the rows of a frame as a geometric set."""
+        """Return S(x) of the rows of `X` with frames `F` as a region."""
 
     @abstractmethod
     def _hull(
@@ -65,7 +65,7 @@ class _AffineOracle(InvarianceOracle):
         weights: np.ndarray,
         intercept: bool,
     ) -> Hull:
-        """Return the dual state of in-hull steps for the rows of a frame."""
+        """Return the dual state of in-hull steps for the rows of `X` with frames `F`."""
 
     def _spread(self, F: np.ndarray) -> np.ndarray | None:
         """Return `BoundOracle.spread` for a common frame; None, the default, for balls."""
@@ -120,7 +120,8 @@ class BoundFrame(BoundOracle):
         super().__init__(oracle, X, y)
         self.frame = oracle._frame(X)
         if not oracle.additive:
-            # Repeated calls may rotate the directions, as singular vectors, but must keep their norm.
+            # Repeated calls may return rotated directions, for example of singular vectors. The norm of
+            # the frame must be the same.
             plugins.repeats(
                 f"the function of {type(oracle).__name__}",
                 "directions",

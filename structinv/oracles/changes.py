@@ -22,7 +22,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _ISOMETRY = 1e-9
 # Maximum number of draws: those of one row are in memory together.
 MOST_CHANGES = 2**20
-# Maximum number of pairs of changes for which differences are computed.
+# Maximum number of pairs of perturbations for which `differences` are computed.
 MOST_PAIRS = 250_000
 
 
@@ -67,7 +67,7 @@ class Changes(ABC):
         self.y = y
         self._weights: np.ndarray | None = None
         self._rho: float | Sequence[float] | None = None
-        # Caches of the last directions with their images, and of the last scores.
+        # Caches: the last directions v with T'v of all maps T, and the last scores.
         self._cached_images: tuple[np.ndarray, np.ndarray | None] | None = None
         self._scores: tuple[Rows, np.ndarray, np.ndarray | None] | None = None
 
@@ -182,11 +182,11 @@ class Changes(ABC):
         return (part @ images).reshape(part.shape[0], images.shape[1] // len(V), len(V))
 
     def _flat(self, V: np.ndarray) -> np.ndarray | None:
-        """Return the images of the directions as a matrix (d, s * p), to multiply rows with."""
+        """Return T'v of all maps and directions, (d, s * p); rows times it are scores."""
         # Read once: other threads may replace the cache.
         cached = self._cached_images
         if cached is None or not np.array_equal(cached[0], V):
-            # The images may be views of the directions.
+            # `adjoint` may return views of the directions.
             directions = V.copy()
             maps, matrix = self.adjoint(directions), None
             if maps is not None:
@@ -676,7 +676,10 @@ def normalized(weights: np.ndarray) -> np.ndarray:
 
 
 def usable_differences(changes: Changes, reordering: bool) -> LinearChanges | None:
-    """Return the differences of perturbations if they save work; None otherwise."""
+    """Return the differences of perturbations if they save work; None otherwise.
+
+    If `reordering` is true, only permutations of features save work.
+    """
     # Random draws have nearly as many differences as pairs, which would take too much memory.
     found = changes.differences(max(2, changes.size**2) // 2)
     return None if found is None or (reordering and not found.permutes) else found

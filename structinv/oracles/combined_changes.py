@@ -40,7 +40,7 @@ class UnionChanges(Changes):
 
     @cached_property
     def _ends(self) -> np.ndarray:
-        """End of the numbers of each part."""
+        """Number of members up to and including each part."""
         return np.cumsum([part.size - (self.once and k > 0) for k, part in enumerate(self.parts)])
 
     @property
@@ -60,7 +60,7 @@ class UnionChanges(Changes):
         return np.concatenate([tables[0], *(table[:, skip:] for table in tables[1:])], axis=1)
 
     def _owners(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the part of each member, and its number there."""
+        """Return the index of the part of each member, and its number in this part."""
         if np.any((numbers < 0) | (numbers >= self.size)):
             raise ValueError(
                 f"index must contain numbers of perturbed samples, from 0 to {self.size - 1}, got "
@@ -296,7 +296,7 @@ class DerivedChanges(Changes):
         return self.inner.weights
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        """Bound the mesh by that of `inner`: equal features do not increase distances."""
+        """Bound the mesh by that of `inner`, as features that agree add no distance."""
         return self.inner.mesh(rows)
 
     def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:

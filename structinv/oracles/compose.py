@@ -107,7 +107,7 @@ class Compose(Pair):
         return ComposedChanges(left, right, bounded=self.left.additive or self.right.finite)
 
     def _moved_later(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        """Return the list of the left part, without rows."""
+        """Return the list of the left part on 0 rows; `Changes.on` moves it to others."""
         return changes_of(self.left, dense_rows(X, slice(0, 0)), None if y is None else y[:0])
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
@@ -115,7 +115,7 @@ class Compose(Pair):
         seeds = np.random.SeedSequence(random_state).generate_state(3)
         left = draws_of(self.left, dense_rows(X, slice(0, 0)), n_draws, int(seeds[0]))
         right = draws_of(self.right, X, n_draws, int(seeds[1]))
-        # Draws of a union are sorted by leaf; without a permutation, the parts would be dependent.
+        # Draws of a union are sorted by part. Without a permutation, both draws would be dependent.
         order = np.random.default_rng(seeds[2]).permutation(n_draws)
         return ComposedChanges(left.take(order), right, paired=True)
 
@@ -146,7 +146,7 @@ class _BoundCompose(BoundOracle):
 
     @cached_property
     def _left_maps(self) -> Changes | None:
-        """The list of the left part, if it is complete."""
+        """The list of the left part; None if it is not complete."""
         found = self.oracle._moved_later(self.X, self.y)
         return found if found is not None and found.scored else None
 
@@ -216,7 +216,10 @@ class _BoundCompose(BoundOracle):
     def _reweighted(
         self, source: np.ndarray, answer: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> list[Support]:
-        """Maximize over `right` along directions whose features have the scale factors of `left`."""
+        """Search again along directions that are rescaled by the factors of an answer.
+
+        If `left` multiplies features, the best element of `right` is that for these factors.
+        """
         each, answers = np.arange(len(assign)), []
         for _ in range(2):
             known = np.abs(source) > 1e-12 * np.max(np.abs(source), initial=0.0)
@@ -254,9 +257,10 @@ class _BoundCompose(BoundOracle):
         raise NotImplementedError(f"Compose does not define contains for {name[0]} @ {name[1]}")
 
     def _hull_contains(self, rows: np.ndarray, x: np.ndarray, z: np.ndarray) -> bool:
-        """Return True if no direction separates `z` from a convex set with known support.
+        """Return True if `z` is in the convex set, by its support function.
 
-        This is the nearest point of a growing hull of answers, as in fully corrective Frank-Wolfe.
+        The method projects `z` on the hull of the answers so far, as in fully corrective Frank-Wolfe. It
+        ends if a direction separates `z` from the set.
         """
         near = 1e3 * rounding(x, z)
         corners = x[None, :]
@@ -284,7 +288,8 @@ def _no_grades(part: InvarianceOracle) -> str:
 def _nearest(corners: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Return the point of the convex hull of `corners` that is nearest to `z`."""
     moved = corners - z
-    # The least-squares solution a >= 0 of moved' a = 0, 1'a = 1 is proportional to the nearest one.
+    # The least-squares solution a >= 0 of moved' a = 0, 1'a = 1 is proportional to the weights of the
+    # nearest point.
     system = np.vstack([moved.T / np.max(np.abs(moved)), np.ones(len(corners))])
     mixture, _ = nnls(system, np.r_[np.zeros(len(z)), 1.0])
     return z + moved.T @ (mixture / np.sum(mixture))

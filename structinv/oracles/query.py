@@ -123,7 +123,7 @@ class Violations:
         return self._points_of(np.arange(len(labels)), labels)
 
     def take(self, places: np.ndarray) -> Violations:
-        """Return the answers for some of the rows."""
+        """Return the violations of some of the rows."""
         make_points = self._points_of
 
         def points_of(chosen: np.ndarray, labels: np.ndarray) -> WorstPoints:
@@ -137,9 +137,9 @@ class Violations:
 
     @classmethod
     def of_levels(cls, answers: Sequence[Violations]) -> Violations:
-        """Stack answers of several levels along a third axis, without points.
+        """Stack violations of the levels of a scenario along a third axis, without points.
 
-        A single answer is returned unchanged.
+        Violations of a single level are returned unchanged.
         """
         if len(answers) == 1:
             return answers[0]
@@ -152,7 +152,7 @@ class Violations:
 
     @classmethod
     def by_mask(cls, mask: np.ndarray, inside: Violations, outside: Violations) -> Violations:
-        """Merge the answers of rows inside and outside a mask."""
+        """Merge the violations of rows inside and outside a mask."""
         number = np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1
 
         def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
@@ -183,7 +183,7 @@ def _by_mask(mask: np.ndarray, parts: list[np.ndarray | None]) -> Any:
 
 
 def worst_of(bound: BoundOracle, rows: Rows, query: Query) -> Violations:
-    """Compute the answer of a bound oracle: from a scored list, or by `support`."""
+    """Compute the loss-augmented argmax, from a list of members or by `support`."""
     if not query.rounding:
         changes = bound.changes()
         scores = None if changes is None else changes.scores(rows, query.weights)
@@ -193,7 +193,7 @@ def worst_of(bound: BoundOracle, rows: Rows, query: Query) -> Violations:
 
 
 def worst_in_list(changes: Changes, rows: Rows, query: Query, scores: np.ndarray) -> Violations:
-    """Compute the answer from ``<w, z>`` of all members z, (n, s, n_outputs)."""
+    """Compute the loss-augmented argmax from scores of members, (n, s, n_outputs)."""
     competitors = query.competitors
     values = scores
     if np.any(query.constants):
@@ -208,7 +208,7 @@ def worst_in_list(changes: Changes, rows: Rows, query: Query, scores: np.ndarray
 
 
 def worst_at(points: Matrix, query: Query, grades: np.ndarray | None = None) -> Violations:
-    """Compute the answer if each S(x) has a single member.
+    """Compute the loss-augmented argmax if each S(x) has a single member.
 
     Parameters
     ----------
@@ -239,9 +239,9 @@ def worst_at(points: Matrix, query: Query, grades: np.ndarray | None = None) -> 
 
 
 def worst_by_support(bound: BoundOracle, rows: Rows, query: Query) -> Violations:
-    """Compute the answer by `BoundOracle.support`, with one call per competing label.
+    """Compute the loss-augmented argmax by one call of `support` per competing label.
 
-    Directions are differences of the weights, of which there are few.
+    Directions are differences of two labels' weights, so rows with equal labels share them.
     """
     competitors = query.competitors
     n, n_labels = len(competitors), competitors.n_labels
@@ -287,7 +287,7 @@ def _portions(query: Query) -> list[np.ndarray]:
 
 
 def _points_by_support(bound: BoundOracle, rows: Rows, query: Query, labels: np.ndarray) -> WorstPoints:
-    """Compute the points for one label of each row, in portions with few directions each."""
+    """Compute the worst points for one label per row, in portions that limit the memory."""
     places, answers = _by_pair(query, labels), []
     query = replace(query, points=True, rounding=False)
     for place in places:
@@ -301,7 +301,7 @@ def _points_by_support(bound: BoundOracle, rows: Rows, query: Query, labels: np.
 
 
 def _by_pair(query: Query, labels: np.ndarray) -> list[np.ndarray]:
-    """Return the positions of rows in portions with few directions each."""
+    """Split the rows by pairs of labels so that the directions of one call fit in memory."""
     competitors, every = query.competitors, np.arange(len(labels))
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, query.weights.shape[1]))
     if len(labels) <= at_once or competitors.n_labels**2 <= at_once:

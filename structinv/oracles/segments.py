@@ -115,7 +115,7 @@ class BoundLine(BoundOracle):
         if not isinstance(self.X, np.ndarray):
             return None
         low, high = self.oracle._interval()
-        # Write the segment as its midpoint plus a symmetric interval.
+        # The bounds of `ZonotopeHull` are symmetric, so the center is the midpoint of the segment.
         middle = self.oracle._moved(self.X, np.full(len(self.X), (low + high) / 2))
         directions = self.oracle._directions(floating(self.X))
         return ZonotopeHull(middle, signs, weights, intercept, directions, np.array([(high - low) / 2]))

@@ -47,7 +47,7 @@ class Trial:
         dense = np.vstack([X, np.zeros(X.shape[1])])
         labels = None if y is None else np.r_[y, y[:1]]
         V = _directions(n_directions, dense.shape[1], rng)
-        # Zero, about the change of a score by a perturbation of the size of the row, and more.
+        # Costs are zero, about the score change by a perturbation as large as the row, or larger.
         size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
         costs = rng.uniform(size=(len(V), len(dense)))
         costs *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
@@ -101,7 +101,7 @@ class Trial:
 
 
 def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Return random directions, neighbors of them, some with ties and zeros, and zero.
+    """Return random directions, neighbors of them, directions with ties, and zero.
 
     If an answer is not the maximum, the answer of a neighbor is often better and reveals it.
     """

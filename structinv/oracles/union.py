@@ -125,14 +125,17 @@ class Union(Pair):
 
 
 class _BoundUnion(BoundOracle):
-    """All leaves on the same rows; only the first one lists the unperturbed sample."""
+    """All leaves of nested unions, bound to the same rows.
+
+    Only the first leaf lists the unperturbed sample.
+    """
 
     def __init__(self, oracle: Union, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.parts = [bind(leaf, X, y) for leaf in oracle.leaves()]
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        """Return the scenarios of both parts, or one union per row if samples are independent."""
+        """Return the scenarios of both parts; this oracle if it perturbs rows separately."""
         oracle: Any = self.oracle
         if not oracle.whole_example:
             return super().scenarios()
@@ -151,7 +154,7 @@ class _BoundUnion(BoundOracle):
         return best_of(answers, V, assign, cost)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """Return the hulls of the leaves as one; None if a leaf cannot share its levels."""
+        """Return one hull of all leaves; None if a leaf cannot share dual variables."""
         hulls = []
         for part in self.parts:
             hull = part.hull(signs, weights.copy(), intercept)

@@ -166,8 +166,8 @@ class TextEdits(InvarianceOracle):
     allowed : array of int, default=None
         Numbers of the tokens that may be inserted; tokens without a feature are always allowed.
     real : bool, default=False
-        Whether perturbed samples are rows of edited texts. They have an upper bound if S(x) is a
-        relaxation.
+        Whether `support` returns rows of edited texts. If S(x) is a relaxation, the answer then has an
+        upper bound.
     """
 
     supports_sparse = True
@@ -214,7 +214,6 @@ class TextEdits(InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        # X must have a row for each text.
         return self.bind(X).support(slice(None), V, assign, cost).with_points()
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
@@ -325,7 +324,7 @@ class BoundTexts(BoundOracle):
         most = self._most(texts)
         what = f"{most} token edits of each of {len(texts)} texts"
         check_memory(what, 24.0 * most * len(texts), "reduce max_changes, or pass fewer texts")
-        # Bounds the memory for changes of features.
+        # The changes of features are in memory for this number of texts.
         size = max(1, CHANGES_AT_ONCE // (most * self._changes_per_edit))
         maximize = self._maximizer(gains, most)
         parts = [
@@ -362,7 +361,7 @@ class BoundTexts(BoundOracle):
         return WorstEdits(edits, values, sizes, removed, created)
 
     def _most(self, texts: np.ndarray) -> int:
-        """Return the largest number of edits of any of these texts; at least 1, for arrays."""
+        """Return the largest number of edits of these texts; at least 1, as a length of arrays."""
         most = int(self.oracle.max_changes)
         if self.oracle.edit != "add" and len(texts):
             starts = self.oracle.documents.starts
@@ -372,7 +371,7 @@ class BoundTexts(BoundOracle):
         return max(most, 1)
 
     def _maximizer(self, gains: np.ndarray, most: int) -> Callable[..., None]:
-        """Return the compiled function for this kind of edit, with the arguments shared by all rows."""
+        """Return the function that computes worst edits of some texts, for this kind of edit."""
         oracle, documents, single = self.oracle, self.oracle.documents, self.oracle.grams.longest == 1
         drops, adds = oracle.edit == "drop", oracle.edit == "add"
         rows = self.rows
@@ -436,7 +435,7 @@ class BoundTexts(BoundOracle):
     def _ranked(self, gains: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """Return insertable features with positive gains by direction and order, best first."""
         oracle, n = self.oracle, self.oracle.grams.longest
-        # A text with binary features skips those that it has.
+        # If features are binary, a text takes the best features that it lacks, so more are listed.
         limit = n * most + self._longest_row if oracle.binary else 1
         limit = min(limit, gains.shape[1])
         ranked = np.full((len(gains), n, max(limit, 1)), -1, dtype=np.int64)
@@ -460,7 +459,7 @@ class BoundTexts(BoundOracle):
         return sp.csr_matrix(X + changes)
 
     def _tokens_of(self, features: np.ndarray) -> np.ndarray:
-        """Return the token of each single-token feature; -1 for other features and for -1."""
+        """Return the token of each single-token feature; -1 for other features and feature -1."""
         of_feature = np.full(self.X.shape[1] + 1, -1, dtype=np.int64)
         known = np.flatnonzero(self.oracle.grams.feature_of >= 0)
         of_feature[self.oracle.grams.feature_of[known]] = known
@@ -528,7 +527,7 @@ class BoundTexts(BoundOracle):
 
     @cached_property
     def _created_pairs(self) -> tuple[CreatableFeatures, np.ndarray]:
-        """Features that deletions can create, and the pairs of a text and a feature."""
+        """Features that deletions can create, and the number of each pair of text and feature."""
         created = self.oracle.grams.created(self.oracle.documents, int(self.oracle.max_changes))
         owners = np.repeat(self._owners, np.diff(created.where))
         return created, self._paired(owners, created.entries[:, 0])
@@ -553,7 +552,7 @@ class BoundTexts(BoundOracle):
 
     @cached_property
     def _n_unknown(self) -> np.ndarray:
-        """Number of tokens of each text without a feature."""
+        """Number of tokens without a feature in each text."""
         unknown = self._ending[:, 0] < 0
         return np.bincount(self._owners[unknown], minlength=self.X.shape[0]).astype(np.int64)
 

@@ -23,12 +23,12 @@ def worst_words(
 
     Parameters
     ----------
-    indptr, indices, tallies : arrays
+    indptr, indices, word_counts : arrays
         Features of each text, and the number of occurrences of their words.
     n_unknown : array of int64 of shape (n_texts,)
-        Number of tokens of each text without a feature.
+        Number of tokens without a feature in each text.
     replaces : bool
-        Whether each edit inserts a word for the removed one. The number of edits then matters.
+        Whether each edit replaces a token by another word. Otherwise edits delete tokens.
     rows, gains, assign, most : arrays and int
         The same as in `worst_deletions`.
     ranked : array of shape (p, n_listed)
@@ -36,7 +36,8 @@ def worst_words(
     n_ranked : array of shape (p,)
         Number of these words with a positive gain.
     best, chosen : arrays of shape (n_longest + 1, most + 1)
-        Workspaces: the largest gains of edits of the first words of a text, and the last choices.
+        Workspaces of the knapsack problem: the largest gain for the first w words and j edits, and the
+        number of edits of word w in this optimum.
     marks : array of int of shape (n_features,)
         Workspace, initially -1.
     counts, edited, inserted, values, sizes, n_changes, features, amounts : arrays

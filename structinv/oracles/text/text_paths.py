@@ -18,7 +18,7 @@ def _fill_table(start, length, where, entries, gains, exact, most, removal, cred
     best[j + 1, k, r] is the largest gain if token j remains, k tokens before it are deleted, and the
     last r + 1 remaining tokens up to j are adjacent. A step from token i to token j adds
 
-    - the gains of the n-grams that end at deleted tokens between,
+    - the gains of the n-grams that end at the deleted tokens between i and j,
     - the gains of the n-grams that end at j and contain a deleted token,
     - the gains of the n-grams that the gap creates.
     """
@@ -70,7 +70,7 @@ def _backtrack(length, best, previous, most, removal, spots):
             for r in range(run):
                 if best[j, k, r] + tail > value:
                     value, at_j, at_k, at_r = best[j, k, r] + tail, j, k, r
-    # Backtracking from the last token: deletions at the end, then before each remaining token.
+    # From the end of the text: deletions after the last remaining token, then before each of them.
     count, j, k, r, gap = 0, length + 1, at_k, at_r, length - at_j
     while j > 0:
         for p in range(j - 2, j - 2 - gap, -1):
@@ -90,7 +90,7 @@ def _write_changes(
     start, length, spots, count, ending, fractions, may_remain, where, entries, gains, exact, features,
     amounts,
 ):  # fmt: skip
-    """Write the changes of features by these deletions; return their number and a bound of sizes."""
+    """Write the changes of features; return their number and the sum of absolute gains."""
     longest, n, last, size, e = ending.shape[1], 0, -1, 0.0, 0
     gap, deleted, run = 0, 0, longest
     for p in range(length):

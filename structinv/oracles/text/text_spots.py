@@ -95,8 +95,8 @@ def worst_spots(
     for r in range(len(rows)):
         start, stop, gain_of = starts[rows[r]], starts[rows[r] + 1], gains[assign[r]]
         length, n_listed = stop - start, 0
-        # Gains of an edit at each place from broken n-grams. Gap p is before token p. An insertion
-        # before the first token breaks no n-gram.
+        # scores[p] is the gain of the n-grams that an edit of token p breaks, or an insertion before it.
+        # An insertion before the first token breaks no n-gram.
         for p in range(length if places else 0):
             scores[p] = 0.0
         for at in range(start, stop if places else start):
