@@ -144,7 +144,7 @@ class Kernel(BaseEstimator, ABC):
         """
         return True
 
-    # Of the kernel matrix of the training rows before the spectrum correction.
+    # Smallest eigenvalue for the training rows before the spectrum correction; None without correction.
     min_eigenvalue: float | None = None
 
     def prepared(self, X: np.ndarray) -> Kernel:

@@ -17,7 +17,7 @@ NOTHING = "nothing"
 PERMUTATIONS = "permutations"
 ISOMETRIES = "isometries"
 SYMMETRIES = (NOTHING, PERMUTATIONS, ISOMETRIES)
-# Declarations with the type bool.
+# Boolean attributes that a kernel declares.
 _FLAGS = ("definite", "thread_safe", "uses_distances", "uses_products", "adds_features")
 
 

@@ -36,7 +36,7 @@ class CompositeKernel(Kernel):
         return min((value for value in known if value is not None), default=None)
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """Return this kernel of the parts that an estimator uses after training.
+        """Return the same combination of prepared parts; see `Kernel.prepared`.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class CompositeKernel(Kernel):
 
 
 class _Pointwise(CompositeKernel):
-    """A kernel whose value for two inputs depends only on the values of its parts for them."""
+    """A kernel whose value at (x, y) depends only on the values of its parts at (x, y)."""
 
     def validate(self, n_features: int | None = None) -> None:
         for name in self._names:
@@ -79,12 +79,12 @@ class _Pointwise(CompositeKernel):
 
     @property
     def uses_distances(self) -> bool:
-        """True if a part does, and all parts are functions of distances or products."""
+        """True if a part uses distances, and all parts use distances or products only."""
         return self._known and any(part.uses_distances for part in self._parts)
 
     @property
     def uses_products(self) -> bool:
-        """True if a part does, and all parts are functions of distances or products."""
+        """True if a part uses products, and all parts use distances or products only."""
         return self._known and any(part.uses_products for part in self._parts)
 
     @property
@@ -97,7 +97,7 @@ class _Pair(_Pointwise):
     """A kernel of two parts."""
 
     _names = ("left", "right")
-    # It returns a new array, because third-party kernels may store the arrays that they return.
+    # Operation of both values. Its result is a new array, because third-party kernels may store theirs.
     _operation: ClassVar[np.ufunc]
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
@@ -186,10 +186,11 @@ class Product(_Pair):
     _operation = np.multiply
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return a constant if both parts have one and have a constant ``k(x, x)``.
+        """Return a Lipschitz constant; infinity if ``k(x, x)`` of a part depends on x.
 
-        With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``. So half the squared distance in
-        the product's space is at most ``left(x, x) d_right + right(x, x) d_left``.
+        With ``d = |phi(x) - phi(y)|^2 / 2``, a kernel with the same ``k(x, x)`` for all x is
+        ``k(x, y) = k(x, x) - d``. So half the squared distance in the product's space is at most
+        ``left(x, x) d_right + right(x, x) d_left``.
         """
         left, right = self.left._level, self.right._level
         if left is None or right is None:

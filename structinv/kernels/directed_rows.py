@@ -22,7 +22,7 @@ from .row_cache import RowCache
 
 # Number of cached arrays: the training rows and the rows of the last call.
 KEPT = 2
-# Exponents of float32 rows lose 1e-7 of their size. Above this size they are computed in float64.
+# Exponents in float32 have a relative error of 1e-7. Those that may exceed this are float64.
 MOST_IN_SINGLE = 1e3
 # Smaller requests do not check the free memory.
 FEW_BYTES = 1e7
@@ -129,7 +129,7 @@ class DirectedKernel(Kernel):
         return directed
 
     def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
-        """Return the rows; raise ValueError if their numbers are too large."""
+        """Return the rows; raise ValueError if their squared norms overflow."""
         if not np.all(np.isfinite(rows.stack.grams)):
             raise ValueError(
                 f"{type(self).__name__}: squared norms of rows or directions overflow; rescale the "
@@ -140,7 +140,7 @@ class DirectedKernel(Kernel):
     def _table(self, left: DirectedRows, right: DirectedRows, dtype: np.dtype) -> np.ndarray:
         """Compute all pairs in several threads; half of them if both sides are the same."""
         same = left is right
-        # Centered rows lose few digits.
+        # Inner products of centered rows lose fewer digits in differences.
         centers = right.stack.vectors[:, 0]
         step = (-np.mean(centers, axis=0, dtype=DOUBLE)).astype(centers.dtype)
         right = right.moved(step)
@@ -181,7 +181,7 @@ class DirectedKernel(Kernel):
         return changes.members()[:, 1:] - X[:, None]
 
     def _check_room(self, X: np.ndarray, size: int) -> None:
-        # The directions, the orthogonal ones, and the cache.
+        # 24 bytes per entry: float64 directions, orthogonal directions, and the cache.
         needed = 24.0 * X.size * (1 + size)
         if needed > FEW_BYTES:
             check_memory(f"the directions of {len(X)} rows", needed, "use fewer rows")

@@ -23,7 +23,7 @@ FEATURES = 2
 _TABLES = 3
 # Eigenvalues take n^3 steps, so at most this many evenly spaced rows are checked.
 MOST_ROWS = 2000
-# Number of rows among which a set kernel must have different values.
+# Number of evenly spaced rows on which a kernel that may be indefinite must not be constant.
 _COMPARED = 100
 
 

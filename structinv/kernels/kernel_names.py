@@ -19,7 +19,7 @@ from .kernel_utils import is_real
 from .radial import Gaussian, Laplacian
 
 NAMES = ("laplacian", "linear", "poly", "precomputed", "rbf")
-# Classes for names, for hints of errors if a Kernel is required.
+# Class for each name: a hint in errors where a Kernel is required.
 _WRITTEN = {"rbf": "Gaussian", "gaussian": "Gaussian", "poly": "Polynomial", "polynomial": "Polynomial"}
 _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 
@@ -27,7 +27,7 @@ _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 def check_kernel(
     name: str, kernel: Any, n_features: int | None = None, allowed: str = "a Kernel"
 ) -> None:
-    """Raise TypeError or ValueError if it is not a Kernel with valid parameters.
+    """Raise TypeError or ValueError unless `kernel` is a Kernel that is valid.
 
     Examples
     --------

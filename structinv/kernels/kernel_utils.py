@@ -68,7 +68,7 @@ def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def holds(dtype: np.dtype, *values: float) -> bool:
-    """Return True if numbers >= 0 are zero or normal numbers of this type."""
+    """Return True if the values (>= 0) are zero or normal numbers of this type."""
     return dtype == DOUBLE or all(value == 0 or _LEAST <= value <= _MOST for value in values)
 
 
@@ -134,7 +134,7 @@ def _sum_squares(X, norms):
 
 
 def check_rows(X: Any, Y: Any) -> None:
-    """Raise TypeError or ValueError if these are not valid arrays of rows."""
+    """Raise TypeError or ValueError unless `X` and `Y` are valid arrays of rows."""
     for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
         refuse_half_or_masked(name, rows)
         if not isinstance(rows, np.ndarray):

@@ -100,8 +100,8 @@ def normal_distributions(
     squares : (n, r) array
         Squared lengths of the b_k.
     numbers : four (n,) arrays
-        The variances v. Two parts of log f, where f is the factor of a row: one for each feature, and
-        the rest. The logarithm of the kernel of a row with itself.
+        The variance v of each row. Its log f, as a part per feature and the rest. The logarithm of its
+        kernel with itself. f is the factor of `NormalOverlapKernel`.
     width : float, default=0.0
         The w of `NormalOverlapKernel`.
 

@@ -26,7 +26,7 @@ LEFT_ALONE = 8192
 MERGED, LANES = 0.75, 8
 # Number of transformed samples by which features are compared first.
 SEEN_FIRST = 64
-# Maximum number of kernel values of single rows in memory, for the diagonal.
+# Maximum number of kernel values in memory for the diagonal: all pairs of copies of some rows.
 WITHIN = 2**20
 # Side of the squares in which a matrix is transposed.
 SIDE = 256
@@ -105,9 +105,9 @@ def _members(changes: Changes, X: np.ndarray) -> np.ndarray:
 
 
 def _firsts(kernel: Kernel, points: np.ndarray) -> np.ndarray:
-    """Return the first feature that equals each in all points, (d,).
+    """Return, for each feature, the first feature with equal values in all points, (d,).
 
-    This is the feature itself for kernels without `Kernel.adds_features`.
+    For kernels without `Kernel.adds_features`, this is the feature itself.
     """
     numbers = np.arange(points.shape[1])
     if not kernel.adds_features:
@@ -147,7 +147,10 @@ def _fill(
     out: np.ndarray,
     symmetric: bool,
 ) -> None:
-    """Write averages over points with half norms; only from the diagonal on if `symmetric`."""
+    """Write averages of kernel values; if `symmetric`, only tiles from the diagonal on.
+
+    `left` and `right` are transformed samples with their half norms.
+    """
     (points, x), (others, y), (of_left, of_right) = left, right, weights
     s, t = len(of_left), len(of_right)
 
@@ -225,7 +228,7 @@ def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.nd
     The values are float64, which also holds distances in very small length scales. None if they
     overflow float64.
     """
-    # A kernel with an infinite slope at distance 0 returns the root of the rounding error.
+    # With an infinite slope at distance 0, the error of a kernel is the root of a rounding error.
     uses_distances, uses_products = kernel.uses_distances, kernel.uses_products
     if kernel.smoothness < 1 or not (uses_distances or uses_products):
         return None

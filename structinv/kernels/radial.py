@@ -16,10 +16,10 @@ from .exponentials import exponentials
 from .kernel_utils import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
 from .spectral_distributions import cauchy, gamma_mixture, normals, students
 
-# A squared distance below this fraction of |x|^2 + |y|^2 is computed again, without cancellation,
+# A squared distance is computed again, from differences, if it is below this fraction of |x|^2 + |y|^2,
 CLOSE = 0.01
-# if half of it, in units of the squared length scale, is the difference of numbers above this one.
-# Rounding then changes the kernel by at most about this many units in the last place.
+# and if (|x|^2 + |y|^2) / 2, in units of the squared length scale, is at least this. Below, rounding
+# changes the kernel by at most about this many units in the last place.
 FAR = 500.0
 
 
@@ -409,8 +409,8 @@ def _of_distances(
 ) -> np.ndarray:
     """Compute tiles of ``-rate |x_i - y_j|^2 / 2`` and transform each in place.
 
-    `numbers` are those that `transform` uses. If half squared norms times `rate` exceed `far`, small
-    distances are computed from differences.
+    `numbers` are constants of `transform`; float32 is used only if they are normal float32 numbers. If
+    half squared norms times `rate` exceed `far`, small distances are computed from differences.
     """
     X, Y = same_precision(X, Y)
     x, y = norms or (half_norms(X), half_norms(Y))

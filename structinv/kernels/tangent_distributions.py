@@ -115,12 +115,13 @@ class TangentDistributionKernel(NormalOverlapKernel):
             size = d * (np.log(variances) + 2.0 * np.log(float(self.sigma))) + along
             level = 0.5 * d * ((1.0 - 2.0 * rho) * np.log(2.0 * np.pi) - np.log(2.0 * rho))
             own = level - (rho - 0.5) * size
-        # |L|^(1/4) in units of sigma, and a factor that every |C / 2| has.
+        # f is (2^d |L|)^(1/4) in units of sigma, since the kernel has |C / 2| instead of |C|, times the
+        # root of K(x, x).
         numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along + 0.5 * own, own
         return normal_distributions(in_units(X, self.sigma), axes, squares, numbers)
 
     def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute the axes, their squared lengths and the other variance of each L / sigma^2."""
+        """Compute each L / sigma^2: axes, their squared lengths, variance across the axes."""
         unit = unit_directions(self._tangents(X))
         counts = np.any(unit != 0, axis=2).sum(axis=1)
         ratio = (float(self.sigma) / float(self.gamma_w)) ** 2
