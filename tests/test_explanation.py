@@ -86,7 +86,7 @@ def test_the_reason_of_the_solver():
     assert told.states == ()
     told = explain_solver(InvariantLinearSVC(), 1e4 * X, Y)
     assert isinstance(told.solver, InteriorPoint)
-    assert told.reason == "rows are long for their C"
+    assert told.reason == "the mean of C |x|^2 is large"
     told = explain_solver(InvariantLinearSVC(solver="svmstruct"), X, Y)
     assert isinstance(told.solver, SVMStruct)
     assert told.reason == "it was given as the parameter solver"

@@ -200,7 +200,7 @@ def test_steps_in_closed_form_are_for_rows_that_nothing_changes():
     classes = WorstCase(X, y > 0, Identity(), Binary())
     plain = WorstCase(X, y, Identity(), Regression())
     for term, where, epsilon, why in (
-        (listed, space, 0.0, "rows have more than one member"),
+        (listed, space, 0.0, "S(x) has more than one member"),
         (classes, space, 0.0, "the structure is not regression"),
         (plain, KernelSpace(KERNELS["gaussian"], D), 0.0, "the space is not linear in x"),
         (plain, space, 0.1, "plane_tol is not supported"),

@@ -125,7 +125,8 @@ class Certificate(Summarized):
             )
         elif not np.all(self.exact):
             notes.append(
-                "Margins that are not tight are lower bounds: the worst perturbation found attains more."
+                "Margins that are not tight are lower bounds. All perturbations found have larger "
+                "margins."
             )
         return Summary(f"Certificate of {n} {what}", values, notes)
 

@@ -401,9 +401,8 @@ class Cluster:
 
 def _scheduler_lost() -> SchedulerLostError:
     return SchedulerLostError(
-        "the connection to the scheduler is lost, with the data of the fit on the workers: call fit "
-        "again "
-        "on a new cluster. With checkpoint=..., fit continues from its file"
+        "the connection to the scheduler is lost, and so are the data of the fit on the workers: call "
+        "fit again on a new cluster. With checkpoint=..., fit continues from its file"
     )
 
 

@@ -335,7 +335,7 @@ def listed_members(case: Case) -> str:
 
 def single_members(case: Case) -> str:
     """Require an oracle without perturbations."""
-    return "rows have more than one member" if case.n_members > 1 else ""
+    return "S(x) has more than one member" if case.n_members > 1 else ""
 
 
 def no_edits(case: Case) -> str:

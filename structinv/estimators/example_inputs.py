@@ -180,7 +180,7 @@ def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
     >>> term = WorstCase(np.eye(3), np.arange(3), Identity(), Multiclass())
     >>> objective = Objective(ExplicitSpace(3, 3), [term])
     >>> solver_for(objective, 1.0)
-    (FrankWolfe(), 'rows are not long for their C')
+    (FrankWolfe(), 'the mean of C |x|^2 is at most 100')
     >>> solver_for(objective, 1e4)
     (InteriorPoint(), 'the mean of C |x|^2 is above 100')
     """
@@ -191,7 +191,7 @@ def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
         return FrankWolfe(), f"there are more than {MOST_EXAMPLES} examples"
     if length > LONG:
         return InteriorPoint(), f"the mean of C |x|^2 is above {LONG:g}"
-    return FrankWolfe(), "rows are not long for their C"
+    return FrankWolfe(), f"the mean of C |x|^2 is at most {LONG:g}"
 
 
 def length_of_rows(term: Any) -> float:

@@ -222,16 +222,20 @@ def _newton(objective: Any) -> str:
     # The ratio does not depend on the units of features and targets.
     length, unit = float(np.mean(objective.weights * squared_lengths(term.X))), term.labels.unit
     if length > LONG * unit:
-        return "rows are long for their C"
+        return "the mean of C |x|^2 is large"
     few = space.n_outputs == 1 and space.size <= NEWTON_WEIGHTS
     if space.size <= FEW_WEIGHTS or not (few or spread_of(objective) is not None):
         return ""
     if length > LONG_FOR_NEWTON * unit:
-        return "rows are long for their C, and weights are few or all rows change in the same way"
+        return (
+            "the mean of C |x|^2 is large, and weights are few or all rows have the same perturbations"
+        )
     smooth_or_regression = isinstance(term, WorstMargin) or not term.labels.structure.labeled
     # States with lists of points or planes are slow for any C.
     if smooth_or_regression and issubclass(chosen(Case(term, space)), BatchedState):
-        return "the loss has no in-hull steps, and weights are few or all rows change in the same way"
+        return (
+            "the loss has no in-hull steps, and weights are few or all rows have the same perturbations"
+        )
     return ""
 
 

@@ -102,8 +102,8 @@ class SecurityCurve(Tabulated):
         for number, (name, rates) in enumerate(self.detected.items()):
             axes.plot(self.n_changes, rates, marker="osD^vP"[number % 6], markersize=4, label=name)
         axes.set(
-            xlabel="changes allowed to the attacker",
-            ylabel=f"detected at {100 * self.max_fpr:.4g}% false alarms",
+            xlabel="number of edits allowed to the attacker",
+            ylabel=f"detection rate at {100 * self.max_fpr:.4g}% false-positive rate",
             ylim=(-0.02, 1.02),
         )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

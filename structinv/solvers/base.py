@@ -72,7 +72,7 @@ class Status(Enum):
 _ADVICE = {
     Status.CONVERGED: "the relative gap is within the tolerance.",
     Status.WITHIN_PLANE_TOL: (
-        "no perturbed sample violates a row's planes by more than the solver's plane_tol; lower it for "
+        "no new plane exceeds the other planes of its block by more than plane_tol; lower plane_tol for "
         "a smaller gap."
     ),
     Status.TIME_LIMIT: "allow more seconds, or accept the gap that is reported.",
@@ -84,7 +84,7 @@ _ADVICE = {
     ),
     Status.ORACLE_TOO_COARSE: (
         "the solver converged for the perturbed samples that the oracle finds, but the oracle's upper "
-        "bounds are too loose to certify the gap: use an exact oracle or combination."
+        "bounds are too loose to certify the gap: use an exact oracle, or an exact combination."
     ),
     Status.INTERRUPTED: "the model is the best one so far; fit again to continue.",
     Status.INCONSISTENT: (
@@ -102,7 +102,7 @@ _ADVICE = {
 
 # Solvers to try after a run has stalled, except the class of the stalled one.
 _OTHERS = {
-    "InteriorPoint": "'interior_point' for up to 1000 weights or so, however large C is",
+    "InteriorPoint": "'interior_point' for up to about 1000 weights and any C",
     "SVMStruct": "'svmstruct' for up to some thousand planes",
     "BMRM": "'bmrm' for few features",
     "FrankWolfe": "'frank_wolfe' for many features and a moderate C",
