@@ -160,7 +160,7 @@ class Master:
 
     @cached_property
     def companies(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Blocks with several planes, these planes by block, and the start of each block."""
+        """Blocks with several planes, their planes sorted by block, and the starts."""
         members = np.argsort(self.blocks, kind="stable")
         members = members[~self.single[members]]
         several, start = np.unique(self.blocks[members], return_index=True)

@@ -383,8 +383,8 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         float or None
-            Estimate of the absolute duality gap. The loop computes `bounds` if the estimate is small,
-            and every ten steps. Without an estimate (None) it computes them after every step.
+            Estimate of the absolute duality gap. `solve` calls `bounds` if the estimate is small,
+            and every ten steps. Without an estimate (None) it calls `bounds` after every step.
         """
 
     def finished(self, objective: Objective, state: Any) -> bool:
@@ -410,7 +410,7 @@ class Solver(BaseEstimator, ABC):
         """Return the candidate and the dual value, recomputed from the state.
 
         Once ``objective.out_of_time()`` returns True, a solver does not call oracles for the value of
-        the candidate. The loop computes it for the certificate.
+        the candidate. `solve` computes it for the certificate.
 
         Parameters
         ----------

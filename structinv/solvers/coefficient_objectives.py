@@ -100,7 +100,7 @@ class CoefficientProblem:
 
     @cached_property
     def by_output(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Numbers of each output's coefficients, and their Gram matrix.
+        """Indices of each output's coefficients, and their Gram matrix.
 
         Entries of G between different outputs are zero.
         """

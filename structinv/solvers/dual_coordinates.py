@@ -45,7 +45,7 @@ class CoordinateState(DualState):
 
     The losses have piecewise linear derivatives. The Gram matrix of the working set is stored. The
     working set has all functionals if their matrix fits into memory. Otherwise it has those with a
-    nonzero coefficient and, in every sweep, those with most of the gap.
+    nonzero coefficient and, in every sweep, those with the largest gaps.
 
     A free constant adds the equation ``sum of coefficients = 0`` to the dual. The method of multipliers
     satisfies it: the penalty is added to the Gram matrix, and the multiplier is the constant.

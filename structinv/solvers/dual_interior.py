@@ -59,8 +59,8 @@ class DualInterior(CoefficientMethod):
     def pays(cls, objective: Objective) -> bool:
         """Return whether this method is the fastest.
 
-        It is if most functionals end at kinks, or bend everywhere. Newton's method factorizes only those
-        that bend at f: few for hinge and Huber losses.
+        It is the fastest if most functionals end at kinks, or have curvature everywhere. Newton's method
+        only factorizes functionals with curvature at f. They are few for hinge and Huber losses.
         """
         space = objective.space
         if not isinstance(space, RepresenterSpace) or not factors_pay(space.system):

@@ -160,12 +160,15 @@ class EndingCost:
         self._pass = 0.0
 
     def stepped(self, seconds: float, asked: int, rows: int) -> None:
-        """Update the estimate after a step with `asked` rows; a pass has `rows` rows."""
+        """Update the estimate after a step that called oracles for `asked` rows.
+
+        A pass has `rows` rows.
+        """
         if asked > 0:
             self._pass = seconds * rows / asked
 
     def checked(self, seconds: float, asked: int) -> None:
-        """Update the estimate after a check with `asked` rows."""
+        """Update the estimate after a check with oracle calls for `asked` rows."""
         self._check = seconds if asked > 0 else seconds + self._pass
 
     @property

@@ -78,9 +78,8 @@ class Pegasos(Solver):
     """Projected subgradient steps on mini-batches (Teo et al. 2007, alg. 2).
 
     Step n has the length 1/n. An iteration is one pass over all blocks in random order, without
-    replacement. The iterate is then dual-feasible, and its dual value is a lower bound. The
-    average of the planes of later passes only gives a second lower bound. It omits the large steps of
-    the first pass.
+    replacement. The iterate is then dual-feasible, and its dual value is a lower bound. A second lower
+    bound is that of the average of planes of later passes. It omits the large steps of the first pass.
 
     Parameters
     ----------

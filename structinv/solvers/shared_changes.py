@@ -37,7 +37,7 @@ MOST_WEIGHTS = 2000
 
 
 class Program:
-    """Objective whose planes are collected: here the original objective.
+    """Program of a cutting-plane method; here the original objective.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class _LiftedObjective(Objective):
 
 
 class EitherSign(FiniteOracle):
-    """Oracle of the last features of a row with either sign.
+    """Oracle that multiplies the last features of a row by 1 or -1.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class EitherSign(FiniteOracle):
 
 
 class SpreadTerm(Term):
-    """Penalty on score differences along each direction beyond its extra weight.
+    """Penalty on ``|<w, r_k>|`` above the extra weight of each direction r_k.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class SpreadTerm(Term):
 
 
 def program_of(objective: Objective) -> Program:
-    """Return the program whose planes are collected for an objective."""
+    """Return the program of a cutting-plane method for an objective."""
     directions = spread_of(objective)
     return Program(objective) if directions is None else SpreadProgram(objective, directions)
 

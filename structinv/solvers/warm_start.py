@@ -105,7 +105,7 @@ def _recomputed(objective: Objective, solver: Solver, earlier: Solution) -> Plan
 def fitting(objective: Objective, earlier: Solution) -> Solution:
     """Return a warm start in the objective's space, converted if needed.
 
-    It may be a solution in a related space.
+    The earlier solution may be in a related space.
 
     Raises
     ------
@@ -124,11 +124,11 @@ def fitting(objective: Objective, earlier: Solution) -> Solution:
 
 
 def carried(objective: Objective, earlier: Solution) -> Solution:
-    """Return a solution of a separate kernel space in the objective's space.
+    """Convert a solution in a separate kernel space to the objective's space.
 
-    Both have the same rows.
-    Points that equal members of their rows become members, so that planes are again planes of members.
-    Planes of penalties with known slopes are recomputed. They bound the losses for any weights.
+    The rows are the same. Points that equal members of their rows become members, so that planes are
+    again planes of members. Planes of penalties with known slopes are recomputed. They bound the losses
+    for any weights.
     """
     space: Any = objective.space
     old: Any = earlier.f
