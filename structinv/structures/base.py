@@ -534,10 +534,10 @@ class Structure(BaseEstimator, ABC):
         return scores
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-        """Return whether the labeling of each example is possible.
+        """Return whether the labeling of each example is allowed.
 
         `check_structure` compares the results of `decode` with this method. By default all labelings are
-        possible.
+        allowed.
 
         Parameters
         ----------
@@ -551,7 +551,7 @@ class Structure(BaseEstimator, ABC):
         Returns
         -------
         ndarray of bool of shape (n_blocks,)
-            True if the labeling is possible.
+            True if the labeling is allowed.
         """
         return np.ones(len(layout), dtype=bool)
 

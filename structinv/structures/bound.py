@@ -131,7 +131,7 @@ class BoundStructure:
         return costs if self.position_weight is None else costs * self.position_weight[rows, None]
 
     def allowed(self) -> np.ndarray:
-        """Return True for each block whose true labeling is possible, (n_blocks,)."""
+        """Return True for each block whose true labeling is allowed, (n_blocks,)."""
         layout = laid_out(self.layout, len(self.codes))
         return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 

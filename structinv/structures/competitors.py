@@ -60,7 +60,7 @@ class LabelFunctions:
         return sizes[..., self.outputs] * np.abs(self.signs)
 
     def tables(self, table: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return weights (m, d) of some labels from the functions' (n_outputs, d)."""
+        """Return weights (m, d) of some labels, from (n_outputs, d) of the functions."""
         signs = self.signs[labels]
         weights = table[self.outputs[labels]]
         return weights if np.all(signs == 1.0) else weights * signs[:, None]
@@ -68,7 +68,7 @@ class LabelFunctions:
 
 @dataclass(frozen=True)
 class Competitors:
-    """Labels of rows and the true ones, in ``G (f_k(z) - f_c(z)) + D rho(x, z)``.
+    """True labels c and costs D in ``G (f_k(z) - f_c(z)) + D rho(x, z)``.
 
     Parameters
     ----------

@@ -214,7 +214,7 @@ def _at(c, places, begin, labels, own, n_labels):
 
 @njit(cache=True, nogil=True)
 def _sums(own, labels, edges, edge_tables, other, senders, sent, offsets, places, begin, found):
-    """Compute the best score at and below a node for each of its labels, given those of its scope."""
+    """Compute the best score at and below a node for each label, given the labels of its scope."""
     n_labels = len(own)
     for k in range(n_labels):
         found[k] = own[k]
