@@ -102,7 +102,7 @@ def are_plain(estimator: Any, X: Any, sparse: bool, finite: bool) -> bool:
     """Return True if scikit-learn's `validate_data` would return `X` unchanged.
 
     This is a fast test for float arrays and CSR matrices with the number of features in `fit`, without
-    names. Other input takes the slow way, with scikit-learn's messages.
+    names. scikit-learn validates all other input.
 
     Parameters
     ----------

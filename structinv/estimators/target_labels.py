@@ -57,7 +57,7 @@ def one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
 
 
 def one_a_row(y: Any, n_rows: int) -> np.ndarray:
-    """Return labels (n_rows,), with or without marks; a column gives a warning."""
+    """Return labels (n_rows,), also those of unlabeled rows; warn for a column."""
     labels = np.asarray(as_labels(y))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = column_or_1d(labels, warn=True)
