@@ -111,7 +111,7 @@ def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
 
 
 def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
-    """Return a selection of the `chosen` items of a selection with `n_rows` rows."""
+    """Select the items `chosen` from a selection `rows`, which has `n_rows` rows."""
     if len(chosen) == n_rows:
         return rows
     if isinstance(rows, slice):
