@@ -69,5 +69,5 @@ class Features:
         )
 
     def around(self, classifier: Any) -> Any:
-        """Return an estimator that takes the content of the files."""
+        """Return an estimator that accepts the content of the files."""
         return classifier

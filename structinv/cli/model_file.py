@@ -62,7 +62,7 @@ class SavedModel:
     def content(self) -> bytes:
         """Return the bytes of a model file.
 
-        `structinv.load` returns its estimator, which takes texts or rows.
+        `structinv.load` returns its estimator, which accepts texts or rows.
         """
         notes = {"features": self.features.notes(), "training": self.training}
         return model_bytes(self.features.around(self.classifier), notes=notes)

@@ -85,7 +85,7 @@ def build_classifier(
 def counts_tokens(oracle: str | None, scaling: str, unit_length: bool, kernel: bool) -> bool:
     """Return True if certificates are about edits of tokens.
 
-    Words must be counted, and dropped or added.
+    This requires counts of words, and an oracle with edits of words.
     """
     return oracle in TOKEN_ORACLES and scaling == "count" and not unit_length and not kernel
 
