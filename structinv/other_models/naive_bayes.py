@@ -48,7 +48,7 @@ def naive_bayes_scores(model: Any) -> Affine:
 
 
 def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Matrix, InvarianceOracle]:
-    """Return the rows after `binarize`, and the oracle with the same edits of these.
+    """Return the rows after `binarize`, and an oracle with the same edits of them.
 
     `BernoulliNB` compares all features with its `binarize`. Dropping or adding a feature before the
     comparison is the same as after it. This does not hold for other edits: a factor has no effect, or
