@@ -446,7 +446,8 @@ class _Portion:
         rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
         if not self.several:
             return rounding
-        # Sums over the rows add errors. The error of a score is for a sum of at least 8 terms.
+        # Sums over the rows add 2 rounding units per term. `rounding` has at least 8 units, so a quarter
+        # of it covers them.
         terms = layout.lengths + 1.0
         largest = np.abs(self.pairwise).max(initial=0.0)
         return rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest

@@ -72,7 +72,8 @@ def labels_worst_change(
         twice = 2.0 * _rounding(search, rows, sizes)
         most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
         if not oracle.finite:
-            # The predictions of a list are known. Otherwise, use the better of both references.
+            # For a list, predictions are known, and the reference has no effect. Otherwise, use the
+            # better one.
             most = np.minimum(most, search.most_wrong(search.codes, twice))
         wrong.append(most)
         if points:
