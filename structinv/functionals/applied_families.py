@@ -38,7 +38,7 @@ class Functionals(ABC):
     def places(self) -> slice | None:
         """Return the slice of the family in a `RepresenterSpace`, or None.
 
-        Numbers of functionals include all outputs of each.
+        The slice counts each output of a functional separately.
         """
         return None
 

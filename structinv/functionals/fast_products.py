@@ -45,8 +45,8 @@ class JetGram:
         ``W = 2 Phi_s alpha_j - 4 Phi_ss E + 2 Phi_st T``,
         ``V = Phi_t alpha_j - 2 Phi_st E + Phi_tt T``,
 
-    ``E_ij = P_ij - <y_j, A_j>`` and T = P. For Gaussian kernels this is eq. 11 of Zhang, Lee and
-    Teh (2013).
+    where ``E_ij = P_ij - <y_j, A_j>`` and ``T_ij = P_ij``. For Gaussian kernels this is eq. 11 of Zhang,
+    Lee and Teh (2013).
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class JetGram:
         self.order = order
         self._kept: Partials | None = None
         self._room = np.zeros((0, 0), dtype=X.dtype)
-        # The kernel of a user may not support empty arrays.
+        # Order 0 has one table. Third-party kernels may not support empty arrays.
         n_tables = 1 if order == 0 else len(partials_between(kernel, X[:0], Y[:0], order))
         if n_tables * len(X) * len(Y) * X.dtype.itemsize <= cache_bytes:
             self._kept = self._partials(slice(None))

@@ -110,7 +110,7 @@ class _Trial:
     sizes: np.ndarray = field(init=False)
 
     def start(self, parts: list[Part]) -> None:
-        """Compute the numbers for the checks after the first one."""
+        """Compute norms and Gram matrix for all checks except that of the parts."""
         self.bound = self.functional.bind(self.X)
         self.sizes = _sizes(self.kernel, parts)
         self.gram = self.bound.gram(self.kernel)
@@ -139,7 +139,7 @@ class _Trial:
         return self.rng.standard_normal(gram.shape[1:])
 
     def rounding(self, others: np.ndarray | None = None) -> np.ndarray:
-        """Return rounding errors of inner products with functionals of these sizes."""
+        """Bound rounding errors of inner products with functionals of these norms."""
         return 1e-300 + ROUNDING * np.outer(self.sizes, self.sizes if others is None else others)
 
 
@@ -311,7 +311,7 @@ def _check_bounded(trial: _Trial) -> None:
 
 def _check_definite(trial: _Trial) -> None:
     trial.compare("the Gram matrix is not symmetric", trial.gram, trial.gram.T, trial.rounding())
-    # In units in which rounding errors of all functionals are comparable.
+    # Scale the functionals, so that their rounding errors are comparable.
     units = np.where(trial.sizes > 0, trial.sizes, 1.0)
     scaled = 0.5 * (trial.gram + trial.gram.T) / np.outer(units, units)
     least = float(np.linalg.eigvalsh(scaled)[0])
@@ -357,7 +357,7 @@ def _check_linear(trial: _Trial) -> None:
 
 
 def _check_same_again(trial: _Trial) -> None:
-    """Bind the same rows again, before comparisons of numbers of different bindings."""
+    """Check that a second `bind` gives the same functionals, as later checks assume."""
     message = "bind must return the same functionals again for the same rows"
     for bound in (trial.bound, trial.functional.bind(trial.X), trial.functional.bind(trial.X.copy())):
         gram = bound.gram(trial.kernel)

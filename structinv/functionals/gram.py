@@ -107,7 +107,7 @@ def _over_assignments(
 
 
 class _Slopes:
-    """Derivatives of s = |x - y|^2 and t = <x, y> along directions at x (first) and at y."""
+    """Derivatives of s = |x - y|^2 and t = <x, y> along directions; those at x come first."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Slopes:
         return self.along_y[block[0]] if block[0] < self.n_left else self.along_x[block[0]]
 
     def _between(self, first: int, second: int) -> tuple[np.ndarray, bool]:
-        """Return inner products of two directions of each pair, and True if at one point."""
+        """Return inner products of two directions, and True if both are at x or both at y."""
         u, v = self.directions[first], self.directions[second]
         if second < self.n_left:
             return np.sum(u * v, axis=1)[:, None], True

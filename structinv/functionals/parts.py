@@ -85,11 +85,11 @@ class Part(ABC):
         return part._checked_own(source)._with_mix(source)
 
     def _checked_own(self, source: str) -> Part:
-        """Validate the arrays of a subclass; the points are valid."""
+        """Validate the arrays of a subclass; the points are already validated."""
         return self
 
     def _with_mix(self, source: str) -> Part:
-        """Validate the mix; all other arrays are valid."""
+        """Validate the mix; all other arrays are already validated."""
         if self.mix is None:
             return self
         if not sp.issparse(self.mix):

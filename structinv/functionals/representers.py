@@ -28,7 +28,7 @@ class _Member:
 
 @dataclass
 class _Site:
-    """Parts with values and gradients at the same points, with the same blur."""
+    """Parts with values and gradients at the same points, with the same noise `blur`."""
 
     points: np.ndarray
     blur: float
@@ -163,7 +163,7 @@ class Representers:
         return total
 
     def _apply_formed(self, coefficients: np.ndarray, total: np.ndarray) -> None:
-        """Add products with second derivatives, with the Gram matrix formed in blocks."""
+        """Add products that involve second derivatives: their Gram matrix is formed in blocks."""
         members = [member for site in self._sites for member in site.members]
         for member in self._formed:
             own = member.part
@@ -251,7 +251,7 @@ class Representers:
         return total.T.reshape(self.size, *coefficients.shape[1:])
 
     def _passing(self, X: np.ndarray, Y: np.ndarray, site: _Site, n_columns: int) -> JetGram:
-        """Return the Gram matrix between a site and points that are used once."""
+        """Return the Gram matrix between a site and points, for one product per column."""
         kernel = _blurred(self.kernel, site.blur, X.shape[1])
         return JetGram(kernel, X, Y, site.order, self.cache_bytes if n_columns > 1 else 0.0)
 
@@ -327,7 +327,7 @@ class Representers:
         if self._table is not None:
             return self._table[rows, rows]
         total = np.empty(len(rows))
-        # Gram matrices are formed for their diagonals only, so they are small.
+        # Only the diagonals of Gram matrices are used, so small matrices save work.
         step = 64
         for first in range(0, len(rows), step):
             some = rows[first : first + step]
