@@ -14,13 +14,13 @@ from .least_squares import orthonormalize
 from .point_lists import CLOSE
 
 # Unit directions with singular values below this fraction of the largest one are linearly dependent.
-# Tangents are differences of images, and their rounding errors are no directions.
+# Smaller values come from rounding errors of tangents, which are differences of images.
 DEPENDENT = 1e-6
 # Squared singular values below this require a second pass, since inner products are not precise enough.
 NEARLY_DEPENDENT = 1e-5
 _ROWS_AT_ONCE = 256
-# If the squared part of a direction outside the other plane is below this, distances are computed again
-# from rows and directions.
+# If the part of a direction outside the other plane has a squared length below this, distances are
+# computed again, from rows and directions.
 NEARLY_INSIDE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
 
 
@@ -173,7 +173,7 @@ def _outside_spans(
                 across[b] = products[i, 0, j, b + 1] - own_right[j, b + 1, 0]
                 for a in range(r):
                     across[b] -= cross[a, b] * along[a]
-            # The directions of each side are already orthonormal.
+            # Without directions on the left, those on the right are already orthonormal.
             nearly = r > 0 and _orthogonal(cross, own_right[j], across, factor, near)
             for b in range(s):
                 square -= across[b] * across[b]
@@ -200,7 +200,7 @@ def _orthogonal(cross, own, across, factor, near):
     for b in range(s):
         # 1 - M'M in its lower triangle, then its Cholesky factor.
         for c in range(b + 1):
-            # Zero vectors have no length.
+            # `own` has 1 on its diagonal, or 0 for zero vectors.
             entry = own[b + 1, c + 1]
             for a in range(r):
                 entry -= cross[a, b] * cross[a, c]

@@ -262,7 +262,7 @@ def _between_ellipsoids(
 
 @njit(cache=True, nogil=True)
 def _search(gram, rows, r, whole, rate):
-    """Minimize by projected gradient steps with momentum; return the square and a lower bound."""
+    """Minimize by projected gradient steps with momentum; return minimum and lower bound."""
     linear, z, ahead, gradient, last = rows[0], rows[1], rows[2], rows[3], rows[4]
     size = len(z)
     for a in range(size):

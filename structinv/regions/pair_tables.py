@@ -61,7 +61,7 @@ def fill_tables(
                 table[rows, columns] = tile
 
     if len(parts) == 1:
-        # Threads are slower than a single small tile.
+        # For a single tile, threads cost time and save none.
         work(slice(0, 1))
         return
     with one_blas_thread():

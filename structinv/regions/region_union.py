@@ -44,7 +44,7 @@ class RegionUnion(Region):
 
     @property
     def exact_from_points(self) -> bool:  # type: ignore[override]
-        """True if it is for all parts."""
+        """True if distances from points are exact for all parts."""
         return all(each.exact_from_points for each in self.regions)
 
     @property

@@ -87,7 +87,7 @@ class Zonotopes(Region):
         left, right, dtype = self.stack, other.stack, self.centers.dtype
         reach = self._reach(), other._reach()
         if any(far > size for far, size in map(_largest, (left, right), reach)):
-            # Long steps cancel, so that single precision is not enough.
+            # Steps that are longer than the rows cancel, so single precision is not enough.
             left, right = left.in_double(), right.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
@@ -108,7 +108,7 @@ class Zonotopes(Region):
 
 
 def _largest(stack: Stack, reach: np.ndarray) -> tuple[float, float]:
-    """Return the largest of these bounds, and the largest length of a row."""
+    """Return the largest bound in `reach`, and the largest length of a row."""
     sizes = np.sqrt(stack.grams[:, 0, 0])
     return float(np.max(reach, initial=0.0)), float(np.max(sizes, initial=0.0))
 
