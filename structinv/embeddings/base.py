@@ -25,7 +25,8 @@ from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
 from .embedded_rows import checked_random, checked_rows
 
-# Maximum number of rows for the kernel error of a fit, and of their transformed samples.
+# Maximum number of rows for the kernel error of a fit, and of their transformed samples. Minimum number of
+# rows.
 HELD = 100
 HELD_MEMBERS = 2048
 LEAST_HELD = 5
@@ -243,7 +244,7 @@ class KernelFeatures(OrbitFeatures):
         n_others = X.shape[0] - len(landmarks)
         most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._changes().size))
         sample = np.sort(rng.choice(n_others, min(most, n_others), replace=False))
-        # Numbers among the other rows become numbers among all rows.
+        # `sample` has numbers among the rows that are no landmarks: map them to numbers of all rows.
         sample += np.searchsorted(landmarks - np.arange(len(landmarks)), sample, side="right")
         self.kernel_error_ = self._error(X[sample])
 

@@ -121,6 +121,7 @@ class PatchScaling:
             return True
         size = np.abs(self.matrix).max()
         commutes = np.allclose(each @ self.matrix, self.matrix @ each, rtol=0, atol=_COMMUTES * size)
-        # In units of whitened patches, whose size is known.
+        # `shift` is in units of whitened patches, and ``least / _LEAST`` is the root mean
+        # square of their lengths.
         shift = (each @ self.mean - self.mean) @ self.matrix
         return commutes and bool(np.linalg.norm(shift) <= _COMMUTES * self.least / _LEAST)

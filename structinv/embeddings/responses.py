@@ -14,13 +14,14 @@ from ..utils.matrices import Matrix, in_threads, one_blas_thread, products
 
 # Maximum number of products in memory, per thread.
 PRODUCTS = 2**20
-# Maximum number of columns of such a block: transformations times templates.
+# Maximum number of columns of a block of products: transformations times templates.
 COLUMNS = 2048
-# The number of templates of a block is a multiple of this.
+# The number of templates of a block is a multiple of this, the length of vector registers.
 VECTOR = 32
 # Maximum number of values of rows, and of transformed templates or samples, in memory.
 VALUES = 2**20
-# Maximum number of values of cached templates; larger ones have larger blocks of rows.
+# Maximum number of values of cached templates. Otherwise, each block of rows transforms the templates
+# again, so blocks are larger.
 KEPT = 2**25
 
 # Called with rows, templates and their products, (rows, changes * templates), ordered by transformation.
@@ -72,7 +73,7 @@ class Responses:
         """Return blocks of templates."""
         p = len(self.templates)
         count = max(1, COLUMNS // self.changes.size)
-        # Complete vectors of the vector unit, if there are any.
+        # A multiple of the length of vector registers, if possible.
         count -= count % VECTOR if count > VECTOR else 0
         return [slice(first, min(first + count, p)) for first in range(0, p, count)]
 
@@ -135,7 +136,7 @@ class Responses:
 
 
 def _products_dense(table: np.ndarray) -> Callable[[], Callable[[np.ndarray], np.ndarray]]:
-    """Return a function that makes a function for each thread, from rows to products."""
+    """Return a factory for functions from rows to products; each thread calls it once."""
 
     def products_of() -> Callable[[np.ndarray], np.ndarray]:
         buffer: list[np.ndarray] = []
