@@ -137,7 +137,7 @@ class Violations:
 
     @classmethod
     def of_levels(cls, answers: Sequence[Violations]) -> Violations:
-        """Stack violations of the levels of a scenario along a third axis, without points.
+        """Stack violations of the levels of a scenario on a third axis, without points.
 
         Violations of a single level are returned unchanged.
         """
