@@ -25,8 +25,8 @@ from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
 from .embedded_rows import checked_random, checked_rows
 
-# Maximum number of rows for the kernel error of a fit, and of their transformed samples. Minimum number of
-# rows.
+# Maximum number of rows for the kernel error of a fit, and of their transformed samples. Minimum number
+# of rows.
 HELD = 100
 HELD_MEMBERS = 2048
 LEAST_HELD = 5
