@@ -41,7 +41,7 @@ class Certificate(Summarized):
     """Worst-case margins of samples, and the proof that predictions are correct.
 
     A certificate holds for perturbations of the input of the model. In a Pipeline, this can be the input
-    of the last step. There is one entry per sample, or per example of a structured model.
+    of the last step. Each array has one entry per sample, or per example of a structured model.
 
     Attributes
     ----------

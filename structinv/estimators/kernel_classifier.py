@@ -120,10 +120,10 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         families or one per family.
     max_support_vectors : int or None, default=None
         Maximum number of support vectors (>= 1). Set it for faster predictions, at the cost of accuracy.
-        A larger model is compressed as by ``compress(n_support=max_support_vectors)``, in time beyond
-        `max_seconds`. `solution_` then contains the objective of the compressed function and its gap to
-        the same lower bound. After Ctrl-C the model remains uncompressed. It requires
-        ``warm_start=False``.
+        A larger model is compressed as by ``compress(n_support=max_support_vectors)``. The compression
+        is not included in `max_seconds`. `solution_` then contains the objective of the compressed
+        function and its gap to the same lower bound. After Ctrl-C the model remains uncompressed. It
+        requires ``warm_start=False``.
 
     Attributes
     ----------

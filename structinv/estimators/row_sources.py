@@ -159,8 +159,8 @@ def block_sizes(
         own, rest = math.ceil(fixed / 1e4), math.ceil(blocks / 1e4)
         raise MemoryError(
             f"{what} must be at least {(own + rest) / 100:.2f} MB, got "
-            f"{math.floor(most / 10000.0) / 100:.2f} MB: labels and functions of {X.shape[0]} rows "
-            f"with {X.shape[1]} features take {own / 100:.2f} MB, and blocks of rows take "
+            f"{math.floor(most / 10000.0) / 100:.2f} MB: labels of {X.shape[0]} rows and "
+            f"weights of {X.shape[1]} features take {own / 100:.2f} MB, and blocks of rows take "
             f"{rest / 100:.2f} MB"
         )
     kept = OF_KEPT * available / (2 * each + 8)

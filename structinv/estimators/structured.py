@@ -378,8 +378,9 @@ class InvariantStructuredSVC(ExampleMachine):
             Margins of the true labeling over all others, one per example, with certified and attacked
             accuracy. ``most_wrong`` is an upper bound of the number of wrong rows per example, and
             ``position_accuracy`` the resulting accuracy. A true labeling that the output structure
-            forbids counts as wrong and is never certified. For relaxed inference, the certificate covers
-            the labeling with the highest score.
+            forbids counts as wrong and is never certified. With relaxed inference, `predict` may return
+            a labeling with a lower score than the highest; the certificate holds for the labeling with
+            the highest score.
         """
         return self._worst_examples(X, y, oracle, points=False)[2].certificate()
 

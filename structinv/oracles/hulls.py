@@ -78,7 +78,7 @@ class Hull(ABC):
     def normals_of(self, rows: np.ndarray) -> Matrix:
         """Compute the normals of some rows; requires `makes_normals`."""
         raise NotImplementedError(
-            f"{type(self).__name__} does not compute normals of some rows: use planes"
+            f"{type(self).__name__} computes normals for all rows only: use planes"
         )
 
     def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
