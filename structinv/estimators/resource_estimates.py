@@ -215,5 +215,5 @@ def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float,
 
 
 def virtual_memory(n_rows: int, size: int, n_features: int, itemsize: int) -> float:
-    """Return the bytes of virtual samples: two copies and that of libsvm."""
+    """Return the bytes of virtual samples: two copies here, and the copy of libsvm."""
     return float(n_rows) * size * n_features * (2 * itemsize + 8)

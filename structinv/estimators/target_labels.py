@@ -123,7 +123,7 @@ def _kind_of(kind: type) -> str:
 
 
 def say_what_is_missing(unlabeled: Any) -> str:
-    """Return the mark of unlabeled rows for messages, see `without_label`."""
+    """Return advice on unlabeled rows for messages; see `without_label`."""
     if unlabeled is None:
         return "with unlabeled=None every row requires a label"
     auto = isinstance(unlabeled, str) and unlabeled == "auto"
