@@ -339,7 +339,7 @@ def _scores_of_sklearn() -> list[str]:
 
 
 def _full_name(trusted: Any) -> str:
-    """Return the name of a class or function in files."""
+    """Return the name that files contain for a class or function."""
     if isinstance(trusted, str):
         return trusted
     if not isinstance(trusted, (type, FunctionType)):

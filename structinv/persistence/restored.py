@@ -157,7 +157,7 @@ class _Comparison:
         return self._each(made[:2], again[:2]) and self._states(state, other_state)
 
     def _states(self, one: Any, other: Any) -> bool:
-        """Return True if states are the same, apart from attributes of only one of them."""
+        """Return True if the attributes that both states contain are the same."""
         if not (type(one) is type(other) is dict):
             return self.same(one, other)
         return all(self.same(one[key], other[key]) for key in one.keys() & other.keys())
