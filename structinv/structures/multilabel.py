@@ -399,7 +399,7 @@ def tree_of(labels: np.ndarray) -> np.ndarray:
 def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
     """Return `tree_of` from the counts of pairs in `n_rows` rows."""
     information = mutual_information(counts, n_rows)
-    # Positive lengths: SciPy takes a length of 0 for a missing edge.
+    # Positive lengths, because SciPy interprets a length of 0 as a missing edge.
     lengths = 1.0 + information.max() - information
     np.fill_diagonal(lengths, 0.0)
     tree = minimum_spanning_tree(lengths)
