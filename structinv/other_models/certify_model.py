@@ -229,7 +229,7 @@ def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
 def _certificate(
     model: LinearClassifier, X: Matrix, y: np.ndarray, oracle: InvarianceOracle
 ) -> Certificate:
-    """Return the certificate of rows whose scores are those of the model."""
+    """Return the certificate of validated rows for a linear model."""
     # All labels are checked before any work.
     oracle.check_labels(model.classes)
     model.structure.bind(y, model.classes)
