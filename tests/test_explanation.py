@@ -118,7 +118,7 @@ def test_it_prints_a_table():
     assert lines[1].startswith("Dual states of WorstCase(FDrop(")
     assert len(lines) == 2 + len(TABLE)
     assert lines[5].split() == ["hull", "yes", "used"]
-    assert "an earlier state is used" in lines[-1]
+    assert "a state above is used" in lines[-1]
 
 
 def test_nothing_is_learned():

@@ -32,8 +32,8 @@ class SolverExplanation(Tabulated):
         Name of each term of the objective.
     states : tuple of dict
         Names of all dual states for each term, in the sequence of preference. A value is the reason why
-        the state does not suit the term, or an empty string. The solver uses the first suitable state.
-        The tuple is empty for solvers without dual states.
+        the state does not support the term, or an empty string. The solver uses the first state with an
+        empty string. The tuple is empty for solvers without dual states.
 
     See Also
     --------
@@ -62,7 +62,7 @@ class SolverExplanation(Tabulated):
             lines.append(f"Dual states of {term}:")
             for name, reason in states.items():
                 answer = "no " if reason else "yes"
-                why = reason or ("used" if name == used else "an earlier state is used")
+                why = reason or ("used" if name == used else "supported, but a state above is used")
                 lines.append(f"  {name:<15} {answer}  {why}")
         return "\n".join(lines)
 

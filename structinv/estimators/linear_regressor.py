@@ -36,10 +36,10 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     solver : str or Solver, default="auto"
         Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
         "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" prefers
-        "interior_point" for small problems (up to 1000 weights and 10000 samples) with large feature
-        values or a large `C`. Otherwise it selects "bmrm" for up to 16 weights and "frank_wolfe" for
-        more. For samples in blocks it selects "frank_wolfe" or "bmrm". `explain_solver` returns the
-        selected solver and the reason.
+        "interior_point" for small problems (up to 1000 weights and 10000 samples, and 100 features if X
+        is sparse) with large feature values or a large `C`. Otherwise it selects "bmrm" for up to 16
+        weights and "frank_wolfe" for more. For samples in blocks it selects "frank_wolfe" or "bmrm".
+        `explain_solver` returns the selected solver and the reason.
     tol : float, default=1e-3
         Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
         cost of run time.
