@@ -63,7 +63,7 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
         if planes.summed is None:
             offset -= float(weights @ lower_bounds)
     if planes.summed is not None:
-        # Offsets of a bundle are relative to zero, not to the lower bounds.
+        # `total` includes the lower bounds once, since a bundle fits into one portion.
         offset -= float(weights @ lower_bounds)
     square = space.dot(f, f)
     factor = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
