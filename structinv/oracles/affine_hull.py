@@ -483,7 +483,7 @@ class ZonotopeHull(_DirectionHull):
         limits = self.taus[:, None] * self.bounds
         free = np.matmul(products[:, None, :], inverse)[:, 0]
         self.theta = np.clip(free, -limits, limits)
-        # An unconstrained fit beyond the bounds can have an equivalent within them.
+        # If an unconstrained fit exceeds the bounds, another theta within them may give the same point.
         cut = np.flatnonzero(np.any(self.theta != free, axis=1))
         margins = -products - self.taus[:, None] * self.cross
         sets = self.cross, self.gram, self.bounds

@@ -111,7 +111,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     depends_on_label: bool = False
     coordinatewise: bool = False
     whole_example: bool = False
-    # True if `support` enumerates the members of `orbit`, also of an overridden one.
+    # True if `support` enumerates the members of `orbit`, including an `orbit` of a subclass.
     _enumerates: bool = False
 
     @abstractmethod
@@ -185,8 +185,8 @@ class InvarianceOracle(BaseEstimator, ABC):
     def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
         """Return the oracle for a subset of the rows that it is bound to.
 
-        This is the oracle itself by default. Oracles with data of each row, such as its text, select
-        these.
+        This is the oracle itself by default. Oracles that store data per row, such as texts, select the
+        data of these rows.
         """
         return self
 
@@ -261,7 +261,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         self._check_rows(X)
         found: Changes | None = None
         if self.finite:
-            # An overridden `orbit` may call that of its parent.
+            # If a subclass overrides `orbit` and calls this method, `changes` would not end.
             found = self._changes(X, None) if self._listing_method() == "orbit" else self.changes(X)
         if found is None:
             raise self._absent("orbit")
@@ -292,7 +292,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         else:
             found = self._changes(X, y)
         if found is not None:
-            # A prepared oracle may keep what it returned.
+            # Copy the list, because a prepared oracle may cache it.
             found = copy.copy(found)
             found.y, found.source = y, found.source or type(self).__name__
             found.scored &= not self._overrides_support()
@@ -325,18 +325,18 @@ class InvarianceOracle(BaseEstimator, ABC):
         return InvarianceOracle._draws(self, X, n_draws, random_state)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        """Return `changes` as defined by this class, unless a subclass overrides `orbit`."""
+        """Return the list of members; overridden in turn by `orbit` of a subclass."""
         return None
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """Return `draws` as defined by this class, unless a subclass overrides its list or `sample`."""
+        """Return the draws; overridden in turn by a list or `sample` of a subclass."""
         found = changes_of(self, X) if self.finite else None
         if found is None:
             return DrawnChanges(self, X, n_draws, random_state)
         return found.likely().drawn(n_draws, random_state)
 
     def _listing_method(self) -> str:
-        """Return the method that lists members, "orbit" or "_changes": the last override."""
+        """Return "orbit" or "_changes": the one that the most derived class defines."""
         names, kinds = ("_changes", "orbit"), type(self).__mro__
         return next(name for kind in kinds for name in names if name in vars(kind))
 

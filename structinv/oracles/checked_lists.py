@@ -66,7 +66,7 @@ def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: in
 
 
 def listed(bound: BoundOracle) -> Changes:
-    """Return ``bound.changes()``.
+    """Return the list of a bound oracle; raise if it has none.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def listed(bound: BoundOracle) -> Changes:
 def averaged(
     oracle: InvarianceOracle, n_features: int, n_draws: int | None = None, random_state: int = 0
 ) -> Changes:
-    """Return the perturbations of an average over S(x), as a list without rows.
+    """Return the perturbations of an average over S(x), as a list on 0 rows.
 
     `Changes.on` binds the list to rows. Every block, call and clone uses the same perturbations, so an
     average over random draws is a kernel.

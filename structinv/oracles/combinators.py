@@ -288,7 +288,8 @@ class _BoundOnlyFor(BoundOracle):
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         labels, hulls, inside = np.asarray(self.y), [], self.oracle.oracle
         if not np.any(self.covered):
-            # The type must not depend on the number of covered rows. Oracles need at least one row.
+            # The class of the result must not depend on the rows. `bind` requires at least one row, so
+            # `Identity` replaces the part if no row is covered.
             if self.inner.hull(signs, weights, intercept) is None:
                 return None
             inside = Identity()
@@ -324,7 +325,7 @@ class _BoundOnlyFor(BoundOracle):
 
 
 class _SplitHull(Hull):
-    """Hulls of the rows inside and outside a mask, as one."""
+    """One hull made of those for the rows inside and outside a mask."""
 
     def __init__(self, mask: np.ndarray, inside: Hull, outside: Hull) -> None:
         self.mask = mask

@@ -112,7 +112,7 @@ class BoundIdentity(BoundOracle):
         return RowEdits(0, 1.0, 1.0, np.empty(0), False, self.X, every)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        """Return dual coordinate ascent as in liblinear: only levels, no points."""
+        """Return a hull with dual variables only, for coordinate ascent as in liblinear."""
         return IdentityHull(floating(self.X), signs, weights, intercept)
 
     def label_hull(

@@ -43,10 +43,10 @@ def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) 
 
 @njit(**_FAST)
 def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound):
-    """Compute upper bounds of the worst violations of all labels; ``guess`` is a K-th largest gain.
+    """Compute upper bounds of the worst violations of all labels.
 
-    For any guess g, the K largest gains add up to at most K g plus the sum of ``max(gain - g, 0)``. The
-    bound is tight if g is the K-th largest gain.
+    ``guess`` estimates the K-th largest gain. For any guess g, the K largest gains add up to at most K g
+    plus the sum of ``max(gain - g, 0)``. The bound is tight if g is the K-th largest gain.
     """
     if stop - start <= K or K == 0:
         guess = 0.0
@@ -259,7 +259,8 @@ def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain,
               cuts):  # fmt: skip
     """Compute the violations of active labels at their worst and averaged points.
 
-    Returns 1 minus the dual variables, and the mean of the averaged violations with these weights.
+    Returns 1 minus the sum of the dual variables, and the sum of dual variables times violations at the
+    averaged points.
     """
     free, average = 1.0, 0.0
     for t in range(size):

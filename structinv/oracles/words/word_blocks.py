@@ -9,8 +9,8 @@ Word j of the averaged point is :math:`x_j (\beta_j \tau - s_j \kappa_j)`, where
 - :math:`s_j` is ``drop[j]`` if the word increases the margin, else ``-grow[j]``.
 
 The amounts add up to at most :math:`K \tau`. Given :math:`\tau` and the multiplier :math:`\mu` of this
-constraint, the dual objective is a sum over words. A step changes only the *listed* words of the row;
-sums represent the others.
+constraint, the dual objective is a sum over words. A step changes the amounts of the *listed* words of
+the row only. Sums represent the other words.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def step_block(
     lack, gap : float
         Cost minus worst-case margin; loss minus averaged plane (> 0).
     size : float
-        Curvature of the dual objective for the unperturbed row. The gain of a step is scaled by it.
+        Curvature of the dual objective for the unperturbed row, to estimate the gain of a step.
     b, q, base, dev : arrays of shape (n,)
         Contribution of each listed word to the margin, its curvature, base and current deviation.
     count : int

@@ -34,7 +34,7 @@ WORK_ROWS = 11
 
 @njit(**_FAST)
 def move_words(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
-    """Move deviations a fraction gamma of the way to their targets; update f."""
+    """Move deviations by a fraction gamma of the way to their targets; update f."""
     if step_tau != 0:
         scale = rate * step_tau
         for j in range(start, stop):
