@@ -266,7 +266,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return X
 
     def _shapes(self, n_features: int) -> Iterator[tuple[PatchOrbits, ImageShape]]:
-        """Yield the layers, from the first one on, with the shapes of the images of their patches."""
+        """Yield each layer, starting with the first, and the shape of its input images."""
         if self.below is None:
             yield self, self._image_shape(n_features)
             return
@@ -362,7 +362,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.landmarks_ = self._find_landmarks(
             _change_each(self.changes_.changes, patches, random), random
         )
-        # float32, because features of one fit are computed in both precisions.
+        # A model computes features in float32 and in float64, so the root must suit float32.
         root, self.rank_ = inverse_root(self.kernel_, self.landmarks_, np.float32)
         self.normalization_ = root.astype(self.landmarks_.dtype)
         self.moved_ = self._moved_landmarks()
@@ -391,7 +391,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         landmarks, chosen = select(scaled, int(self.n_components), self.kernel_, rng)
         if len(chosen) or self.lengths == "given":
             return landmarks
-        # Cluster centers of patches of unit length are shorter.
+        # Cluster centers of patches of unit length are shorter, so rescale them.
         norms = np.linalg.norm(landmarks, axis=1, keepdims=True)
         return landmarks / np.where(norms > 0, norms, norms.dtype.type(1.0))
 
@@ -411,11 +411,11 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return linear.adjoint(self.landmarks_).astype(self.landmarks_.dtype, copy=False)
 
     def _images(self, X: np.ndarray) -> np.ndarray:
-        """Return the images of this layer's patches: rows, or the map of the layer below."""
+        """Return the input images of this layer: rows, or maps of the layer below."""
         return X if self.below_ is None else self.below_._maps(X)
 
     def _maps(self, X: np.ndarray) -> np.ndarray:
-        """Compute features of untransformed images, (n, values of the map)."""
+        """Compute the maps of images, (n, values of a map)."""
         pooling = self.pooling_.astype(X.dtype, copy=False)
         changes = self.changes_.changes.size if self.moved_ is None else 1
         count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape

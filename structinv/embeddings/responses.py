@@ -340,7 +340,7 @@ def _mean_steps(values, weights, thresholds, first, features):
         for k in range(len(weights)):
             for j in range(n_templates):
                 value = values[i, k * n_templates + j]
-                # The first threshold not below the value; cumulative sums follow.
+                # Count the value at the first threshold that is not below it. Cumulative sums follow.
                 low, high = 0, bins
                 while low < high:
                     middle = (low + high) // 2

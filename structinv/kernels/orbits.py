@@ -297,7 +297,7 @@ class OrbitDistance(CompositeKernel):
         self._mean().validate(n_features)
 
     def _mean(self) -> OrbitMean:
-        """Return the `OrbitMean`."""
+        """Return the invariant kernel of the embeddings, with current parameters."""
         # The same object in each call, because it caches its transformations.
         mean: OrbitMean = self.__dict__.setdefault("_first", OrbitMean(self.oracle, self.kernel))
         mean.oracle, mean.kernel = self.oracle, self.kernel
