@@ -297,7 +297,7 @@ class BoundTexts(BoundOracle):
         """Return the worst rows without inserted words, their numbers of edits, and their gains."""
         worst = self.worst_edits(rows, V, assign)
         points = self._edited_rows(take(self.rows, rows), worst.removed)
-        # Each inserted token creates features, whether it breaks others or not.
+        # An inserted token creates features even if it breaks none, so all edits count.
         all_edits = np.full(len(assign), self.oracle.max_changes)
         counts = all_edits if self.oracle.edit == "add" else worst.edits.counts
         return points, counts, worst.values
@@ -505,7 +505,7 @@ class BoundTexts(BoundOracle):
 
     @cached_property
     def _occurrences(self) -> np.ndarray:
-        """Counts in the text of the features that end at each token, by order."""
+        """Count, in its text, of the feature of each order that ends at each token."""
         pairs = self._paired(self._owners[:, None], self._ending)
         _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
         return counts[inverse].reshape(pairs.shape)

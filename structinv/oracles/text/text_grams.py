@@ -14,7 +14,7 @@ from ...utils.jit import njit
 from ...utils.matrices import stack
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True}
-# Number of all tokens without a feature.
+# Number that stands for every token without a feature.
 UNKNOWN = -1
 
 

@@ -395,7 +395,7 @@ def _values_of_allowed(value: Any, allowed: Any, n_features: int) -> np.ndarray:
 
 
 def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) -> None:
-    """Raise TypeError or ValueError unless every allowed feature has a finite number above 0."""
+    """Raise TypeError or ValueError unless each allowed feature has a finite value > 0."""
     requirement = f"{name} must be a number above 0, or one for each feature"
     if isinstance(value, (bool, np.bool_)) or (np.ndim(value) == 0 and not isinstance(value, Real)):
         raise TypeError(f"{requirement}, got {value!r}")
@@ -409,7 +409,7 @@ def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) ->
             raise ValueError(f"{requirement}, got {value!r}")
         return
     if n_features is None and allowed is not None:
-        # The numbers of the allowed features depend on the columns of X.
+        # Which entries of `value` are for allowed features is known only with the columns of X.
         return
     chosen = chosen_features(allowed, len(values))
     bad = chosen[~((values[chosen] > 0) & np.isfinite(values[chosen]))]
