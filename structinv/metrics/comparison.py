@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
         return self.right.exact_between if self.sides == "two" else self.right.exact_from_points
 
     def distances(self, rows: slice, columns: slice) -> SquaredDistances:
-        """Return distances, not squared, between some rows of both sides."""
+        """Return distances between some rows of both sides: roots of squared distances."""
         right = self.right.part(columns)
         if not isinstance(self.left, Region):
             return _roots(right.from_points(self.left[rows]))
@@ -70,7 +70,7 @@ class Comparison(NamedTuple):
 
 
 def sets_of(tangents: bool) -> Make:
-    """Return the function for the sets of rows: regions or tangent planes."""
+    """Return the function that makes the sets: `tangent_planes` or `region_of`."""
     return tangent_planes if tangents else region_of
 
 
