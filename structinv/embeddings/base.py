@@ -244,7 +244,7 @@ class KernelFeatures(OrbitFeatures):
         n_others = X.shape[0] - len(landmarks)
         most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._changes().size))
         sample = np.sort(rng.choice(n_others, min(most, n_others), replace=False))
-        # `sample` has numbers among the rows that are no landmarks: map them to numbers of all rows.
+        # `sample` contains numbers among the rows without landmarks. Map them to numbers of all rows.
         sample += np.searchsorted(landmarks - np.arange(len(landmarks)), sample, side="right")
         self.kernel_error_ = self._error(X[sample])
 

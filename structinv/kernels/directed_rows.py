@@ -140,7 +140,7 @@ class DirectedKernel(Kernel):
     def _table(self, left: DirectedRows, right: DirectedRows, dtype: np.dtype) -> np.ndarray:
         """Compute all pairs in several threads; half of them if both sides are the same."""
         same = left is right
-        # Inner products of centered rows lose fewer digits in differences.
+        # Squared distances are differences of inner products, which lose fewer digits for centered rows.
         centers = right.stack.vectors[:, 0]
         step = (-np.mean(centers, axis=0, dtype=DOUBLE)).astype(centers.dtype)
         right = right.moved(step)

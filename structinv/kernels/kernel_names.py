@@ -27,7 +27,7 @@ _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 def check_kernel(
     name: str, kernel: Any, n_features: int | None = None, allowed: str = "a Kernel"
 ) -> None:
-    """Raise TypeError or ValueError unless `kernel` is a Kernel that is valid.
+    """Raise TypeError or ValueError unless `kernel` is a valid Kernel.
 
     Examples
     --------

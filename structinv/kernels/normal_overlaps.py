@@ -100,8 +100,8 @@ def normal_distributions(
     squares : (n, r) array
         Squared lengths of the b_k.
     numbers : four (n,) arrays
-        The variance v of each row. Its log f, as a part per feature and the rest. The logarithm of its
-        kernel with itself. f is the factor of `NormalOverlapKernel`.
+        The variance v. The part of log f per feature, and the rest of log f, where f is the factor of
+        `NormalOverlapKernel`. The logarithm of the kernel of the row with itself.
     width : float, default=0.0
         The w of `NormalOverlapKernel`.
 
