@@ -47,7 +47,7 @@ def unit_templates(kind: str, size: int, n_features: int, rng: np.random.Generat
 
 
 def check_templates(kind: Any) -> None:
-    """Raise ValueError if it is not the name of a method to draw templates."""
+    """Raise ValueError unless `kind` is the name of a method to draw templates."""
     if not isinstance(kind, str) or kind not in TEMPLATES:
         raise ValueError(f"templates must be one of {sorted(TEMPLATES)}, got {kind!r}")
 

@@ -68,7 +68,7 @@ class Folded(Kernel):
     array([[1.]])
     """
 
-    # Solutions of the linear systems.
+    # Linear systems of the penalties, with a cache of solutions.
     _made: _Equations | None = None
 
     def __init__(

@@ -157,7 +157,7 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
 
 
 def check_spectrum(spectrum: Any) -> None:
-    """Raise ValueError if it is not the name of a spectrum correction."""
+    """Raise ValueError unless `spectrum` is the name of a spectrum correction."""
     if not isinstance(spectrum, str) or spectrum not in SPECTRA:
         hint = closest_of(spectrum, SPECTRA)
         raise ValueError(f"spectrum must be one of {list(SPECTRA)}, got {spectrum!r}{hint}")

@@ -398,7 +398,7 @@ class BoxHull(_DenseHull):
 
 
 class _DirectionHull(_DenseHull):
-    """Hulls of sets with directions, the rows of ``directions`` (1, t, d) or (n, t, d).
+    """Base class of hulls with directions, (1, t, d) for all rows or (n, t, d).
 
     In a ball the directions are orthogonal, and ``gram`` (., t, 1) has only their squared lengths.
     """

@@ -111,7 +111,7 @@ class UnionChanges(Changes):
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         if sp.issparse(self.X):
-            # Members of several parts are joined as dense rows.
+            # Joined members are dense, so there are no fast scores for sparse rows.
             return None
         return _if_all_known([part.scores(rows, V) for part in self.parts], self._joined)
 

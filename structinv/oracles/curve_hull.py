@@ -109,8 +109,8 @@ class CurveHull(Hull):
     def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes of these sets, by least squares.
 
-        Planes do not contain the values of t. The fit has a relative error of about 1e-5. The state is
-        then consistent, because its planes are computed from the fit.
+        Planes do not contain the values of t. The fit has a relative error of about 1e-5. The state
+        remains consistent, because its planes are computed from the fit.
         """
         taus = np.clip(np.asarray(taus, dtype=np.float64), 0.0, 1.0)
         points = self.signs[:, None] * dense_rows(normals)
