@@ -1,5 +1,7 @@
 """Warm starts: faster fits, always with valid bounds."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +13,9 @@ from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, R
 from structinv.estimators.fingerprint import digest
 from structinv.functionals import Gradient
 from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Shifts
-from structinv.solvers import Status
+from structinv.solvers import Status, warm_start
+from structinv.spaces import ExplicitSpace
+from structinv.terms.planes import PlaneSet
 
 from .covering import pairs, slow_unless
 from .problems import counts, two_classes
@@ -277,3 +281,18 @@ def test_planes_of_sparse_hulls_start_lists_of_dense_rows():
     cold = clone(model).fit(X, y)
     assert model.solution_.dual <= cold.solution_.primal
     assert cold.solution_.dual <= model.solution_.primal
+
+
+@pytest.mark.parametrize("summed", [None, np.ones(3)])
+def test_the_scale_of_a_start_does_not_depend_on_portions(monkeypatch, summed):
+    rng = np.random.default_rng(0)
+    blocks = np.arange(3) if summed is None else np.full(3, -1)
+    normals, offsets = 3.0 * rng.normal(size=(3, 4)), np.array([0.1, 0.2, 0.3])
+    planes = PlaneSet(normals, offsets, blocks, np.array([0.5, 0.2, 0.3]), summed)
+    objective = SimpleNamespace(
+        space=ExplicitSpace(4, intercept=False), weights=np.ones(3), lower_bounds=np.full(3, -0.1)
+    )
+    whole = warm_start._shrunk(objective, planes)
+    assert np.all(whole.alphas < planes.alphas)
+    monkeypatch.setattr(warm_start, "ROWS_AT_ONCE", 1)
+    np.testing.assert_allclose(warm_start._shrunk(objective, planes).alphas, whole.alphas, rtol=1e-12)

@@ -59,12 +59,8 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
         rows = slice(first, first + ROWS_AT_ONCE)
         more, above = planes.chosen(rows).total(space, weights, lower_bounds)
         f += more
-        offset += above
-        if planes.summed is None:
-            offset -= float(weights @ lower_bounds)
-    if planes.summed is not None:
-        # `total` includes the lower bounds once, since a bundle fits into one portion.
-        offset -= float(weights @ lower_bounds)
+        # Each total includes the lower bounds of all blocks.
+        offset += above - float(weights @ lower_bounds)
     square = space.dot(f, f)
     factor = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
     return planes if factor == 1.0 else replace(planes, alphas=factor * planes.alphas)
