@@ -176,8 +176,8 @@ class Cluster:
         """Create a group again on its worker."""
         # Cancel first, because dependent tasks would stay on their old worker.
         self.client.cancel([self.groups[p]])
-        quick = [worker for worker in self._workers() if worker not in self._slow]
-        self.groups[p] = self._make(p, self.homes[p], quick if self._slow else None)
+        workers_not_slow = [worker for worker in self._workers() if worker not in self._slow]
+        self.groups[p] = self._make(p, self.homes[p], workers_not_slow if self._slow else None)
 
     def balance(self, movable: Iterable[int]) -> None:
         """Move groups to workers with fewer groups per thread, such as new workers.

@@ -200,8 +200,8 @@ def length_of_rows(term: Any) -> float:
     squares = squared_lengths(term.X)
     # Several positions of one row have the same |x|^2.
     means = squares if labels.structure.one_row else layout.sums(squares) / layout.lengths
-    dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
-    return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0
+    mean_largest_cost = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
+    return float(np.mean(term.weights * means)) / mean_largest_cost if mean_largest_cost > 0 else 0.0
 
 
 def label_factors(

@@ -102,7 +102,7 @@ class ExampleMachine(SupportVectorMachine):
 
     def _of_examples(
         self,
-        found: Examples,
+        examples: Examples,
         classes: np.ndarray,
         factors: np.ndarray | None,
         oracle: InvarianceOracle,
@@ -113,7 +113,7 @@ class ExampleMachine(SupportVectorMachine):
 
         Parameters
         ----------
-        found : Examples
+        examples : Examples
             Examples with rows in a form that the oracle supports.
         classes : array of shape (n_labels,)
             All labels.
@@ -126,25 +126,25 @@ class ExampleMachine(SupportVectorMachine):
         learned : dict
             Attributes of the fitted estimator that are known before the fit.
         """
-        layout, each = found.layout, np.ones(found.layout.n_rows)
-        if found.position_weight is not None:
-            each *= found.position_weight
+        layout, weights = examples.layout, np.ones(examples.layout.n_rows)
+        if examples.position_weight is not None:
+            weights *= examples.position_weight
         if factors is not None:
-            each *= factors[encode_labels(found.labels, classes)[1]]
+            weights *= factors[encode_labels(examples.labels, classes)[1]]
         if isinstance(self.cost, str) and self.cost == "mean_hamming":
-            each /= layout.lengths[layout.owners]
+            weights /= layout.lengths[layout.owners]
         return Problem(
-            found.rows,
-            found.labels,
+            examples.rows,
+            examples.labels,
             oracle,
             structure,
-            self.C * found.weights,
-            fingerprinted=(found.labels, layout.compared_fields(), found.position_weight),
+            self.C * examples.weights,
+            fingerprinted=(examples.labels, layout.compared_fields(), examples.position_weight),
             learned=learned,
             classes=classes,
             layout=layout,
             cost=None if isinstance(self.cost, str) else self.cost,
-            position_weight=None if np.all(each == 1.0) else each,
+            position_weight=None if np.all(weights == 1.0) else weights,
         )
 
     def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:

@@ -250,7 +250,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             raise TypeError(f"unlabeled must be a label, 'auto' or None, got {self.unlabeled!r}")
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
-        given = X
+        original_X = X
         learn_shape(self, X)
         oracle = shaped(check_oracle_type(self.oracle), self, X)
         # The functionals store their rows, so they need a copy.
@@ -258,32 +258,32 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         labeled = np.flatnonzero(~without_label(y, self.unlabeled))
         if len(labeled) == 0:
             raise ValueError("y must contain at least one label, got only unlabeled rows")
-        known = y[labeled]
-        check_targets(known, say_what_is_missing(self.unlabeled))
-        classes, codes = np.unique(known, return_inverse=True)
+        labels = y[labeled]
+        check_targets(labels, say_what_is_missing(self.unlabeled))
+        classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must contain at least two classes, got one class: {classes[0]!s}")
-        own = self._sample_weights(sample_weight, X, labeled)
-        weights = self.C * own * self._class_factors(known, classes, codes, own)
+        sample_weights = self._sample_weights(sample_weight, X, labeled)
+        weights = self.C * sample_weights * self._class_factors(labels, classes, codes, sample_weights)
         if not np.any(weights > 0):
             raise ValueError("class_weight must be above 0 for the class of at least one labeled sample")
         oracle.validate(X.shape[1])
         oracle.check_labels(classes)
-        two = len(classes) == 2
+        is_binary = len(classes) == 2
         # One function per class, against all others.
-        is_class = codes[:, None] == (np.ones(1) if two else np.arange(len(classes)))
+        is_class = codes[:, None] == (np.ones(1) if is_binary else np.arange(len(classes)))
         return Problem(
             X,
-            known,
+            labels,
             oracle,
-            Binary() if two else Multiclass(),
+            Binary() if is_binary else Multiclass(),
             weights,
             fingerprinted=y,
             learned={"classes_": classes},
             classes=classes,
             labeled=labeled,
             targets=np.where(is_class, 1.0, -1.0),
-            shown=labeled_alone(given, y, sample_weight, labeled),
+            shown=labeled_alone(original_X, y, sample_weight, labeled),
         )
 
     def _sizes(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:

@@ -231,12 +231,12 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(values[order[min(int(middle), len(order) - 1)]])
 
 
-def _explainable(fit: FittedRegression, used: np.ndarray) -> float:
+def _explainable(fit: FittedRegression, weighted_rows: np.ndarray) -> float:
     """Return the fraction of variance that leave-one-out predictions of least squares explain."""
-    some = used[np.unique(np.linspace(0, len(used) - 1, MOST_ROWS).astype(int))]
-    targets = fit.targets[some] - fit.targets[some].mean()
-    gram = np.array(fit.gram(some), dtype=np.float64)
-    if len(some) < LEAST_ROWS or not np.any(targets) or not np.all(np.isfinite(gram)):
+    rows = weighted_rows[np.unique(np.linspace(0, len(weighted_rows) - 1, MOST_ROWS).astype(int))]
+    targets = fit.targets[rows] - fit.targets[rows].mean()
+    gram = np.array(fit.gram(rows), dtype=np.float64)
+    if len(rows) < LEAST_ROWS or not np.any(targets) or not np.all(np.isfinite(gram)):
         return 0.0
     targets /= np.abs(targets).max()
     # Centering the matrix removes the constant, which has no penalty.
@@ -244,8 +244,8 @@ def _explainable(fit: FittedRegression, used: np.ndarray) -> float:
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     values, errors = np.maximum(values, 0.0), []
     for alpha in ALPHAS * values.mean():
-        shares = np.divide(values, values + alpha, out=np.zeros(len(values)), where=values > 0)
-        own = 1.0 / len(some) + vectors**2 @ shares
-        residuals = targets - vectors @ (shares * (vectors.T @ targets))
-        errors.append(np.mean((residuals / np.maximum(1.0 - own, ROUNDING)) ** 2))
+        shrinkage = np.divide(values, values + alpha, out=np.zeros(len(values)), where=values > 0)
+        leverages = 1.0 / len(rows) + vectors**2 @ shrinkage
+        residuals = targets - vectors @ (shrinkage * (vectors.T @ targets))
+        errors.append(np.mean((residuals / np.maximum(1.0 - leverages, ROUNDING)) ** 2))
     return float(1.0 - min(errors) / np.mean(targets**2))

@@ -259,26 +259,26 @@ class Master:
         mu = products.mean()
         predicted = newton.direction(-products)
         length = min(1.0, at.longest(predicted))
-        share = max(at.products(predicted, length).mean(), 0.0) / mu
-        wanted = mu * max(share**3, 1e-6)
-        change = wanted - products - predicted.alpha * predicted.slack
-        chosen = newton.direction(change)
-        length = min(1.0, TO_BOUNDARY * at.longest(chosen))
+        mu_ratio = max(at.products(predicted, length).mean(), 0.0) / mu
+        target_mu = mu * max(mu_ratio**3, 1e-6)
+        product_change = target_mu - products - predicted.alpha * predicted.slack
+        best_step = newton.direction(product_change)
+        length = min(1.0, TO_BOUNDARY * at.longest(best_step))
         for _ in range(CORRECTORS):
             # Correct the products that are far from their target after a longer step.
-            ahead = at.products(chosen, min(1.0, length + LONGER))
-            moved = np.clip(ahead, NEAR_LOW * wanted, NEAR_HIGH * wanted) - ahead
-            change = change + np.maximum(moved, -NEAR_HIGH * wanted)
-            corrected = newton.direction(change)
+            ahead = at.products(best_step, min(1.0, length + LONGER))
+            correction = np.clip(ahead, NEAR_LOW * target_mu, NEAR_HIGH * target_mu) - ahead
+            product_change = product_change + np.maximum(correction, -NEAR_HIGH * target_mu)
+            corrected = newton.direction(product_change)
             longer = min(1.0, TO_BOUNDARY * at.longest(corrected))
             if longer < length + WORTH * LONGER:
                 break
-            chosen, length = corrected, longer
-        newton.refine(chosen, ROUNDING * tolerance)
-        length = min(1.0, TO_BOUNDARY * at.longest(chosen))
+            best_step, length = corrected, longer
+        newton.refine(best_step, ROUNDING * tolerance)
+        length = min(1.0, TO_BOUNDARY * at.longest(best_step))
         if not length > SHORTEST:
             return False
-        at.move(chosen, length)
+        at.move(best_step, length)
         return True
 
 
@@ -330,14 +330,16 @@ class _Newton:
         self.left_alpha = master._totals(at.alpha) - master.weights
         # Elimination of a block's bound subtracts a matrix of rank one. In a block with a single plane,
         # this only scales the term of that plane.
-        own = self.ratio[:m]
-        factors = np.where(master.single, own * self.ratio[m:][blocks] / self.totals[blocks], own)
+        plane_ratios = self.ratio[:m]
+        factors = np.where(
+            master.single, plane_ratios * self.ratio[m:][blocks] / self.totals[blocks], plane_ratios
+        )
         matrix = rows.second_moment(factors)
         several, members, start = master.companies
         if len(several):
-            means = rows.sums(own / np.sqrt(self.totals)[blocks], members, start)
-            for _, taken in _second_moments(means, np.ones(len(means)), [slice(0, len(means))]):
-                matrix -= taken
+            means = rows.sums(plane_ratios / np.sqrt(self.totals)[blocks], members, start)
+            for _, rank_one_terms in _second_moments(means, np.ones(len(means)), [slice(0, len(means))]):
+                matrix -= rank_one_terms
         self._factorize(matrix)
 
     def _factorize(self, matrix: np.ndarray) -> None:
@@ -380,22 +382,24 @@ class _Newton:
             left_alpha = self.left_alpha + master._totals(step.alpha)
             step.move(self._solve(np.zeros_like(self.ratio), left_w, left_alpha), 1.0)
 
-    def _solve(self, gained: np.ndarray, left_w: np.ndarray, left_alpha: np.ndarray) -> Iterate:
+    def _solve(
+        self, alpha_change: np.ndarray, residual_w: np.ndarray, residual_totals: np.ndarray
+    ) -> Iterate:
         """Solve Newton's equations.
 
-        `gained` is the change of the dual variables if the slacks stay unchanged. `left_w` and
-        `left_alpha` are the residuals of the equation for w and of the sums of dual variables.
+        `alpha_change` is the change of the dual variables if the slacks stay unchanged. `residual_w` and
+        `residual_totals` are the residuals of the equation for w and of the sums of dual variables.
         """
         master, m, blocks = self.master, len(self.master.blocks), self.master.blocks
-        total = master._totals(gained) + left_alpha
+        total = master._totals(alpha_change) + residual_totals
         shares = self.ratio[:m] * (total / self.totals)[blocks]
-        right = left_w + master.rows.combine(gained[:m] - shares)
+        right = residual_w + master.rows.combine(alpha_change[:m] - shares)
         w = self.units * cho_solve(self.factor, self.units * right, check_finite=False)
-        along = master.rows.products(w)
-        bounds = (total - master.per_block(self.ratio[:m] * along)) / self.totals
+        normal_products = master.rows.products(w)
+        bounds = (total - master.per_block(self.ratio[:m] * normal_products)) / self.totals
         slack = master._owners(bounds)
-        slack[:m] += along
-        return Iterate(w, bounds, slack, gained - self.ratio * slack)
+        slack[:m] += normal_products
+        return Iterate(w, bounds, slack, alpha_change - self.ratio * slack)
 
 
 def _second_moments(

@@ -170,16 +170,16 @@ class CoefficientProblem:
         unchanged, or as NaN if they violate an equation by more than rounding errors.
         """
         if self.space.n_free > 1:
-            forces = self.weights * slopes
-            excess = np.abs(self.basis.T @ forces)
-            holds = np.all(excess <= 1e-9 * (np.abs(self.basis).T @ np.abs(forces)))
+            weighted_slopes = self.weights * slopes
+            excess = np.abs(self.basis.T @ weighted_slopes)
+            holds = np.all(excess <= 1e-9 * (np.abs(self.basis).T @ np.abs(weighted_slopes)))
             return slopes if holds else np.full(len(slopes), np.nan)
         for constant in self.basis.T:
             parts = self.weights * slopes * constant
             up, down = parts[parts > 0].sum(), -parts[parts < 0].sum()
             if abs(up - down) > ROUNDING * (up + down):
-                heavier = parts > 0 if up > down else parts < 0
-                slopes = np.where(heavier, min(up, down) / max(up, down) * slopes, slopes)
+                is_larger_side = parts > 0 if up > down else parts < 0
+                slopes = np.where(is_larger_side, min(up, down) / max(up, down) * slopes, slopes)
         return slopes
 
     def by_term(self, slopes: np.ndarray) -> list[np.ndarray]:

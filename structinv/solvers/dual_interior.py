@@ -68,18 +68,20 @@ class DualInterior(CoefficientMethod):
         # A Gram matrix in single precision may be indefinite. Newton's method is less sensitive to that.
         if space.system.dtype != np.float64:
             return False
-        kinked, held, size = False, 0.0, 0
+        has_kinks, n_kinks_or_curved, size = False, 0.0, 0
         for term in objective.terms:
-            own = term.coordinates()
-            pieces = None if own is None else own.loss.pieces()
-            if own is None or pieces is None:
+            coordinates = term.coordinates()
+            pieces = None if coordinates is None else coordinates.loss.pieces()
+            if coordinates is None or pieces is None:
                 return False
             kinks = pieces.kinks()
             bends = np.all(np.isinf(pieces.breaks), axis=1) & (pieces.slopes[:, 0] > 0)
-            kinked = kinked or bool(np.any(kinks))
-            held += len(own.weights) * float(np.mean((kinks | bends) & pieces.bounds_its_minima()))
-            size += len(own.weights)
-        return kinked and held >= MOST * size
+            has_kinks = has_kinks or bool(np.any(kinks))
+            n_kinks_or_curved += len(coordinates.weights) * float(
+                np.mean((kinks | bends) & pieces.bounds_its_minima())
+            )
+            size += len(coordinates.weights)
+        return has_kinks and n_kinks_or_curved >= MOST * size
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -204,8 +206,10 @@ class _Newton:
             (self.run.below, below),
             (self.run.above, above),
         ]
-        shares = [np.max(-way / np.where(way < 0, at, 1.0), initial=1.0) for at, way in pairs]
-        return 1.0 / float(np.max(shares))
+        end_ratios = [
+            np.max(-step / np.where(step < 0, position, 1.0), initial=1.0) for position, step in pairs
+        ]
+        return 1.0 / float(np.max(end_ratios))
 
 
 def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:
@@ -214,17 +218,17 @@ def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:
     length = high - low
     bounded, one_sided = np.isfinite(length), np.isfinite(low) | np.isfinite(high)
     # If one end is infinite, the distance from the other end is about that of u = 0.
-    unit = np.maximum(np.abs(segments.start), 1.0) / np.where(bounded, 1.0, segments.bend)
-    room = np.where(bounded, 0.5 * length, np.where(one_sided, unit, 0.0))
-    wanted = np.zeros(len(low))
+    one_sided_distance = np.maximum(np.abs(segments.start), 1.0) / np.where(bounded, 1.0, segments.bend)
+    end_distance = np.where(bounded, 0.5 * length, np.where(one_sided, one_sided_distance, 0.0))
+    target = np.zeros(len(low))
     if known is not None:
-        room = 2.0 * INSIDE * room
+        end_distance = 2.0 * INSIDE * end_distance
         # The forces of a functional fill its segments in order, from the lowest one.
-        filled = np.where(np.isfinite(high), high, 0.0)
-        before = np.cumsum(filled) - filled
+        segment_lengths = np.where(np.isfinite(high), high, 0.0)
+        lengths_before = np.cumsum(segment_lengths) - segment_lengths
         first = np.searchsorted(segments.owners, segments.owners)
-        wanted = (known - segments.base)[segments.owners] - (before - before[first])
-    return np.clip(wanted, low + room, high - room)
+        target = (known - segments.base)[segments.owners] - (lengths_before - lengths_before[first])
+    return np.clip(target, low + end_distance, high - end_distance)
 
 
 def _multipliers(

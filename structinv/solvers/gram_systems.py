@@ -49,7 +49,7 @@ class Equations:
     def solve(self, right: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return dq and db for a right side r and forces q."""
         problem = self.problem
-        moved, free = np.zeros(problem.size), np.zeros(problem.basis.shape[1])
+        dq, free = np.zeros(problem.size), np.zeros(problem.basis.shape[1])
         for number, (rows, gram) in enumerate(problem.by_output):
             used_rows = rows[self.used[rows]]
             if len(used_rows) == 0:
@@ -58,17 +58,17 @@ class Equations:
                 chosen = None if len(used_rows) == len(rows) else np.flatnonzero(self.used[rows])
                 self._outputs[number] = _Factors(gram, chosen, self.inverse[used_rows], self.exact)
             factors = self._outputs[number]
-            found = factors.solve(-self.inverse[used_rows] * right[used_rows])
+            dq_used = factors.solve(-self.inverse[used_rows] * right[used_rows])
             basis = problem.basis[rows]
             columns = np.flatnonzero(np.any(basis != 0, axis=0))
             if len(columns):
                 border = problem.basis[np.ix_(used_rows, columns)]
-                of_border = np.column_stack([factors.solve(column) for column in border.T])
-                excess = -basis[:, columns].T @ forces[rows] - border.T @ found
-                free[columns] = np.linalg.lstsq(border.T @ of_border, excess, rcond=None)[0]
-                found = found + of_border @ free[columns]
-            moved[used_rows] = found
-        return moved, free
+                inverse_border = np.column_stack([factors.solve(column) for column in border.T])
+                excess = -basis[:, columns].T @ forces[rows] - border.T @ dq_used
+                free[columns] = np.linalg.lstsq(border.T @ inverse_border, excess, rcond=None)[0]
+                dq_used = dq_used + inverse_border @ free[columns]
+            dq[used_rows] = dq_used
+        return dq, free
 
 
 class _Factors:

@@ -112,8 +112,8 @@ class InteriorPoint(Solver):
         return InteriorPointState(program, found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
     def step(self, objective: Objective, state: InteriorPointState) -> None:
-        given, objective = objective, state.program.objective
-        objective.out_of_time = given.out_of_time
+        original, objective = objective, state.program.objective
+        objective.out_of_time = original.out_of_time
         answers = [self._planes_at(objective, state, state.f)]
         if state.attained < answers[0][1] and not objective.out_of_time():
             answers += self._search(objective, state)
@@ -123,7 +123,7 @@ class InteriorPoint(Solver):
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
         state.planes = join_planes(objective.space, [part for part in parts if len(part)])
         if len(state.planes) and not objective.out_of_time():
-            self._solve_master(given, state)
+            self._solve_master(original, state)
 
     def _planes_at(
         self, objective: Objective, state: InteriorPointState, f: Element
@@ -169,19 +169,19 @@ class InteriorPoint(Solver):
             state.planes = state.planes.chosen(stored)
             state.idle = state.idle[stored]
 
-    def _solve_master(self, given: Objective, state: InteriorPointState) -> None:
+    def _solve_master(self, original: Objective, state: InteriorPointState) -> None:
         """Solve the master problem, starting at the best point."""
         objective = state.program.objective
-        found, space = state.planes, objective.space
+        planes, space = state.planes, objective.space
         gap = _gap(objective, state)
-        owners, blocks = np.unique(found.blocks, return_inverse=True)
-        rows, start = _rows(space, found, state.best)
-        offsets = found.offsets - objective.lower_bounds[found.blocks]
+        owners, blocks = np.unique(planes.blocks, return_inverse=True)
+        rows, start = _rows(space, planes, state.best)
+        offsets = planes.offsets - objective.lower_bounds[planes.blocks]
         master = Master(rows, offsets, blocks, objective.weights[owners], state.program.ridge)
         mu = START_FACTOR * gap / master.n_constraints
         alphas, _ = master.solve(start, mu, MASTER_SHARE * gap, objective.out_of_time)
-        state.planes = PlaneSet(found.normals, found.offsets, found.blocks, alphas)
-        f, dual = _total(given, state.program.planes(state.planes))
+        state.planes = PlaneSet(planes.normals, planes.offsets, planes.blocks, alphas)
+        f, dual = _total(original, state.program.planes(state.planes))
         state.f = state.program.lifted(f)
         if dual > state.dual:
             state.dual, state.proof = dual, state.planes
@@ -219,15 +219,15 @@ def _above(objective: Objective, state: InteriorPointState, f: Element, planes: 
     return PlaneSet(planes.normals[new], planes.offsets[new], new, np.zeros(len(new)))
 
 
-def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, np.ndarray]:
+def _rows(space: Space, planes: PlaneSet, f: Element) -> tuple[OuterProductRows, np.ndarray]:
     """Return the normals and `f` in coordinates: weights, or a basis of the normals and `f`."""
-    normals: Any = found.normals
+    normals: Any = planes.normals
     if not isinstance(space, ExplicitSpace) or space.size > MOST_WEIGHTS:
         joined = space.stack([normals, space.element(f)])
         values, vectors = np.linalg.eigh(space.gram(joined, joined))
-        stored = values > 1e-15 * values.max()
-        written = vectors[:, stored] * np.sqrt(values[stored])
-        return OuterProductRows(written[:-1], np.ones((len(found), 1))), written[-1]
+        is_kept = values > 1e-15 * values.max()
+        coordinates = vectors[:, is_kept] * np.sqrt(values[is_kept])
+        return OuterProductRows(coordinates[:-1], np.ones((len(planes), 1))), coordinates[-1]
     if isinstance(normals, TensorRows):
         single = normals.coefficients.shape[0] == len(normals)
         if single and not space.n_pairwise:
@@ -235,4 +235,4 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, 
             rows = OuterProductRows(dense(normals.points), dense(normals.coefficients))
             return rows, space.table(f).T.ravel()
         normals = normals.toarray()
-    return OuterProductRows(dense(normals), np.ones((len(found), 1))), f
+    return OuterProductRows(dense(normals), np.ones((len(planes), 1))), f

@@ -244,13 +244,15 @@ class _Run:
                 return Status.INTERRUPTED
             # A callback may have started another run, which shares this handler.
             ctrl_c.interruptible = True
-            began, asked = self.watch.seconds, self.objective.oracle_calls
+            began, n_oracle_rows = self.watch.seconds, self.objective.oracle_calls
             self.overflow.seen = False
             estimate = self.solver.step(self.objective, state)
-            asked = self.objective.oracle_calls - asked
+            n_oracle_rows = self.objective.oracle_calls - n_oracle_rows
             self.seconds = self.watch.seconds
             if self.ending_cost is not None:
-                self.ending_cost.stepped(self.seconds - began, asked, self.objective.rows_of_a_pass)
+                self.ending_cost.stepped(
+                    self.seconds - began, n_oracle_rows, self.objective.rows_of_a_pass
+                )
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.overflow.seen and self._stands_still():
@@ -373,7 +375,7 @@ class _Run:
 
     def _check(self) -> bool:
         """Update the best bounds; return False if the dual or the attained value is not finite."""
-        began, asked = self.watch.seconds, self.objective.oracle_calls
+        began, n_oracle_rows = self.watch.seconds, self.objective.oracle_calls
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
@@ -387,7 +389,7 @@ class _Run:
             return False
         self.seconds = self.watch.seconds
         if self.ending_cost is not None:
-            self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - asked)
+            self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - n_oracle_rows)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)

@@ -125,20 +125,22 @@ class SpreadProgram(Program):
     def function(self, f: Element) -> Element:
         return np.delete(f, np.s_[self.n_features : self.width])
 
-    def planes(self, found: PlaneSet) -> PlaneSet:
+    def planes(self, planes: PlaneSet) -> PlaneSet:
         # Move the points of the planes as the dual variables of the directions determine.
-        (t, d), original = self.directions.shape, found.normals
+        (t, d), original = self.directions.shape, planes.normals
         normals = original.toarray() if isinstance(original, TensorRows) else dense(original)
-        own, parts = np.flatnonzero(found.blocks < self.n_rows), found.blocks >= self.n_rows
-        numbers, alphas = found.blocks[parts] - self.n_rows, found.alphas[parts]
+        of_rows, parts = np.flatnonzero(planes.blocks < self.n_rows), planes.blocks >= self.n_rows
+        numbers, alphas = planes.blocks[parts] - self.n_rows, planes.alphas[parts]
         ends = np.sign(np.einsum("jd,jd->j", normals[parts, :d], self.directions[numbers]))
-        alpha, leaning = (np.bincount(numbers, each, minlength=t) for each in (alphas, alphas * ends))
-        shares = np.divide(leaning, alpha, out=np.zeros(t), where=alpha > 0)
+        alpha, signed_sum = (np.bincount(numbers, each, minlength=t) for each in (alphas, alphas * ends))
+        shift = np.divide(signed_sum, alpha, out=np.zeros(t), where=alpha > 0)
         # Slope of the loss: the oracle chooses the signs of the extra features that increase the loss.
-        slopes = -normals[own, d]
-        moved = np.delete(normals[own], np.s_[d : self.width], axis=1)
-        moved[:, :d] += slopes[:, None] * (shares @ self.directions)
-        return PlaneSet(moved, found.offsets[own], found.blocks[own], found.alphas[own])
+        slopes = -normals[of_rows, d]
+        new_normals = np.delete(normals[of_rows], np.s_[d : self.width], axis=1)
+        new_normals[:, :d] += slopes[:, None] * (shift @ self.directions)
+        return PlaneSet(
+            new_normals, planes.offsets[of_rows], planes.blocks[of_rows], planes.alphas[of_rows]
+        )
 
 
 class SpreadSpace(ExplicitSpace):

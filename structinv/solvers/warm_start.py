@@ -159,13 +159,15 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
             continue
         pool, n_rows = space.atoms.pool(listed(term.bound)), term.X.shape[0]
         # Try the old variant number first; in a larger set the number may differ.
-        for guess in [np.minimum(members, pool.size - 1), *range(pool.size)]:
-            left = np.flatnonzero((keys < 0) & (rows < n_rows))
-            if len(left) == 0:
+        for variant in [np.minimum(members, pool.size - 1), *range(pool.size)]:
+            unmatched = np.flatnonzero((keys < 0) & (rows < n_rows))
+            if len(unmatched) == 0:
                 break
-            guessed = np.broadcast_to(guess, len(rows))[left]
-            same = np.all(listed(term.bound).points(rows[left], guessed) == points[left], axis=1)
-            keys[left[same]] = pool.keys(rows[left[same]], guessed[same])
+            variants = np.broadcast_to(variant, len(rows))[unmatched]
+            is_equal = np.all(
+                listed(term.bound).points(rows[unmatched], variants) == points[unmatched], axis=1
+            )
+            keys[unmatched[is_equal]] = pool.keys(rows[unmatched[is_equal]], variants[is_equal])
     others = np.flatnonzero(keys < 0)
     if len(others):
         # Points between the members of a cover are added as separate points.

@@ -81,7 +81,7 @@ def chosen_atoms(f: TargetExpansion, most: int, least: float = 0.0) -> tuple[np.
     -------
     atoms : ndarray of int of shape (m,)
         Selected atoms.
-    left : float
+    squared_distance : float
         Remaining squared distance, as updated by the steps.
 
     Examples
@@ -95,36 +95,42 @@ def chosen_atoms(f: TargetExpansion, most: int, least: float = 0.0) -> tuple[np.
     """
     kernel, points = f.kernel, f.points
     n, norms = len(points), half_norms(points)
-    residuals, left = f.values.copy(), f.squared_norm
+    residuals, squared_distance = f.values.copy(), f.squared_norm
     # Squared distances of the atoms from the span.
     distances = kernel_diagonal(kernel, points).astype(np.float64)
     values = kernel_matrix(kernel, points[:1], points[:1])
     dependent = n * float(np.finfo(values.dtype).eps) * np.max(distances, initial=0.0)
     factor = np.empty((min(most, n), n))
     selected = np.zeros(0, dtype=np.intp)
-    while len(selected) < most and left > least:
+    while len(selected) < most and squared_distance > least:
         reductions = np.sum(residuals**2, axis=1) / np.where(distances > dependent, distances, np.inf)
         candidates = np.argsort(-reductions, kind="stable")[:SEEN_BY_A_BLOCK]
         candidates = candidates[reductions[candidates] > 0]
         if not len(candidates):
             break
-        known = factor[: len(selected)]
+        factor_rows = factor[: len(selected)]
         square = kernel_matrix(kernel, points[candidates], points[candidates])
-        square = square - known[:, candidates].T @ known[:, candidates]
+        square = square - factor_rows[:, candidates].T @ factor_rows[:, candidates]
         count = min(STEPS_OF_A_BLOCK, most - len(selected))
-        steps, left = _steps(square, residuals[candidates], count, left, least, dependent)
+        steps, squared_distance = _steps(
+            square, residuals[candidates], count, squared_distance, least, dependent
+        )
         atoms = candidates[steps]
-        rows = kernel_matrix(kernel, points[atoms], points, (norms[atoms], norms))
-        rows = rows - known[:, atoms].T @ known
-        corner = np.linalg.cholesky(square[np.ix_(steps, steps)])
-        rows = solve_triangular(corner, rows, lower=True, check_finite=False)
-        projections = solve_triangular(corner, residuals[atoms], lower=True, check_finite=False)
-        residuals -= rows.T @ projections
-        distances -= np.sum(rows**2, axis=0)
+        new_factor_rows = kernel_matrix(kernel, points[atoms], points, (norms[atoms], norms))
+        new_factor_rows = new_factor_rows - factor_rows[:, atoms].T @ factor_rows
+        candidate_factor = np.linalg.cholesky(square[np.ix_(steps, steps)])
+        new_factor_rows = solve_triangular(
+            candidate_factor, new_factor_rows, lower=True, check_finite=False
+        )
+        projections = solve_triangular(
+            candidate_factor, residuals[atoms], lower=True, check_finite=False
+        )
+        residuals -= new_factor_rows.T @ projections
+        distances -= np.sum(new_factor_rows**2, axis=0)
         distances[atoms] = -np.inf
-        factor[len(selected) : len(selected) + len(atoms)] = rows
+        factor[len(selected) : len(selected) + len(atoms)] = new_factor_rows
         selected = np.concatenate([selected, atoms])
-    return selected, max(left, 0.0)
+    return selected, max(squared_distance, 0.0)
 
 
 def _steps(

@@ -48,25 +48,25 @@ def decoded(
 
 
 def separated(
-    structure: Structure, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
+    structure: Structure, competitors: Competitors, violations: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
     """Call ``structure.separate(competitors, found, pairwise, layout)``."""
-    answer = structure.separate(competitors, found, pairwise, layout)
+    separation = structure.separate(competitors, violations, pairwise, layout)
     if not plugins.is_third_party(structure):
-        return answer
+        return separation
     source = plugins.method(structure, "separate")
-    if not isinstance(answer, Separation):
-        raise TypeError(f"{source} must return a Separation, got {type(answer).__name__}")
-    shape, blocks = np.shape(found.gains), (len(layout),)
-    labels = plugins.integers(source, "labels", answer.labels, shape[:1], shape[1])
-    upper = plugins.numbers(source, "upper", answer.upper, blocks, finite=False)
+    if not isinstance(separation, Separation):
+        raise TypeError(f"{source} must return a Separation, got {type(separation).__name__}")
+    shape, blocks = np.shape(violations.gains), (len(layout),)
+    labels = plugins.integers(source, "labels", separation.labels, shape[:1], shape[1])
+    upper = plugins.numbers(source, "upper", separation.upper, blocks, finite=False)
     if np.any(upper == -np.inf):
         raise ValueError(f"{source} must return upper above -infinity")
-    scale = answer.scale
+    scale = separation.scale
     if scale is not None:
         scale = plugins.numbers(source, "scale", scale, blocks)
-    levels = _levels(source, answer.levels, shape, layout)
-    fractions = _fractions(source, answer, shape[:2], (len(layout), len(pairwise)))
+    levels = _levels(source, separation.levels, shape, layout)
+    fractions = _fractions(source, separation, shape[:2], (len(layout), len(pairwise)))
     return Separation(labels, upper, scale, levels, *fractions)
 
 

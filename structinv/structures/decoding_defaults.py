@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def separate(
-    structure: Structure, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
+    structure: Structure, competitors: Competitors, violations: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
     """Return the loss-augmented argmax of each block."""
-    reached = found.gains + found.costs
+    reached = violations.gains + violations.costs
     decoding = decoded(structure, reached, pairwise, layout)
     value, truth = _against_truth(structure, reached, decoding, competitors.codes, pairwise, layout)
     highest, bound = value, decoding.upper
-    if not np.array_equal(found.upper, reached):
-        above = decoded(structure, found.upper, pairwise, layout)
+    if not np.array_equal(violations.upper, reached):
+        above = decoded(structure, violations.upper, pairwise, layout)
         highest, bound = (
-            _against_truth(structure, found.upper, above, competitors.codes, pairwise, layout)[0],
+            _against_truth(structure, violations.upper, above, competitors.codes, pairwise, layout)[0],
             above.upper,
         )
     if bound is not None:

@@ -152,26 +152,26 @@ def _messages(
 
 
 @njit(cache=True, nogil=True)
-def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, sent, rows, labels):
+def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, messages, rows, labels):
     """Run a pass of tree-reweighted messages; forward passes also choose labels.
 
     The message of one end is the highest score by the label of the other end, minus the maximum.
     """
     n_labels = potentials.shape[1]
-    received, scores, news = rows[0], rows[1], rows[2]
+    incoming, scores, message = rows[0], rows[1], rows[2]
     for step in range(last - first):
         u = first + step if forward else last - 1 - step
-        ahead, degree = 0, begin[u + 1] - begin[u]
+        n_later_neighbors, degree = 0, begin[u + 1] - begin[u]
         for k in range(n_labels):
-            received[k] = scores[k] = potentials[u, k]
+            incoming[k] = scores[k] = potentials[u, k]
         for i in range(begin[u], begin[u + 1]):
             e, side = ends[i] // 2, ends[i] % 2
             v = edges[e, 1 - side]
-            ahead += v > u
+            n_later_neighbors += v > u
             for k in range(n_labels):
-                received[k] += sent[e, side, k]
+                incoming[k] += messages[e, side, k]
                 if v > u:
-                    scores[k] += sent[e, side, k]
+                    scores[k] += messages[e, side, k]
                 elif forward and side == 0:
                     scores[k] += table[e - e_first, k, labels[v]]
                 elif forward:
@@ -181,7 +181,11 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
             for k in range(1, n_labels):
                 if scores[k] > scores[labels[u]]:
                     labels[u] = k
-        parts = ahead if ahead > degree - ahead else degree - ahead
+        parts = (
+            n_later_neighbors
+            if n_later_neighbors > degree - n_later_neighbors
+            else degree - n_later_neighbors
+        )
         share = 1.0 / parts if parts > 0 else 1.0
         for i in range(begin[u], begin[u + 1]):
             e, side = ends[i] // 2, ends[i] % 2
@@ -189,17 +193,17 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
                 continue
             highest = -np.inf
             for k in range(n_labels):
-                scores[k], news[k] = share * received[k] - sent[e, side, k], -np.inf
+                scores[k], message[k] = share * incoming[k] - messages[e, side, k], -np.inf
             for k in range(n_labels):
                 for other in range(n_labels):
-                    own, its = (k, other) if side == 0 else (other, k)
-                    value = scores[own] + table[e - e_first, k, other]
-                    if value > news[its]:
-                        news[its] = value
+                    own_label, other_label = (k, other) if side == 0 else (other, k)
+                    value = scores[own_label] + table[e - e_first, k, other]
+                    if value > message[other_label]:
+                        message[other_label] = value
             for k in range(n_labels):
-                highest = news[k] if news[k] > highest else highest
+                highest = message[k] if message[k] > highest else highest
             for k in range(n_labels):
-                sent[e, 1 - side, k] = news[k] - highest
+                messages[e, 1 - side, k] = message[k] - highest
 
 
 @njit(cache=True, nogil=True)

@@ -270,7 +270,8 @@ def _check_any_length(follows: np.ndarray, allowed: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _count(
-    potentials, pairs, first, last, starts, codes, trace, labels, levels, best_scores, space, notes
+    potentials, pairs, first, last, starts, codes, trace, labels, levels, best_scores, space,
+    back_pointers,
 ):  # fmt: skip
     """Compute the best labelings of every example by the number of wrong labels.
 
@@ -279,13 +280,18 @@ def _count(
     `levels` receive the labeling of the last column.
 
     `space`, of shape (2, n_levels * counts, n_labels), has scores by level used, number of wrong labels
-    and label. The first part includes the last position, the second part does not. `notes`, of shape (2,
-    longest, n_levels * counts, n_labels), has the back-pointers. The first part is the previous label.
+    and label. The first part includes the last position, the second part does not. `back_pointers`
+    has the shape (2, longest, n_levels * counts, n_labels). The first part is the previous label.
     The second part is twice the position's level, plus 1 if the label is wrong and counted. The
     innermost loops run over labels.
     """
     n_labels, n_levels, counts = potentials.shape[1], potentials.shape[2], best_scores.shape[1]
-    height, arriving, back, own_level = space[0], space[1], notes[0], notes[1]
+    best_with_label, best_before_label, previous_label, own_level = (
+        space[0],
+        space[1],
+        back_pointers[0],
+        back_pointers[1],
+    )
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
         for t in range(begin, end):
@@ -293,11 +299,11 @@ def _count(
             reachable = t - begin + 1 if t - begin + 1 < counts else counts
             for u in range(n_levels):
                 for i in range(u * counts, u * counts + reachable):
-                    into, origin = arriving[i], back[place, i]
+                    into, origin = best_before_label[i], previous_label[place, i]
                     for k in range(n_labels):
                         into[k] = first[k] if t == begin and u == 0 else -np.inf
                     for j in range(n_labels if t > begin else 0):
-                        high, row = height[i, j], pairs[j]
+                        high, row = best_with_label[i, j], pairs[j]
                         if high == -np.inf:
                             continue
                         for k in range(n_labels):
@@ -307,23 +313,23 @@ def _count(
                                 origin[k] = j
             for i in range(n_levels * counts):
                 for k in range(n_labels):
-                    height[i, k] = -np.inf
+                    best_with_label[i, k] = -np.inf
             for own in range(n_levels):
                 for u in range(n_levels - own):
                     for c in range(reachable):
                         i, more = (u + own) * counts + c, 1 if c + 1 < counts else 0
                         for k in range(n_labels):
                             wrong = 0 if k == code else more
-                            value = arriving[u * counts + c, k] + potentials[t, k, own]
-                            if value > height[i + wrong, k]:
-                                height[i + wrong, k] = value
+                            value = best_before_label[u * counts + c, k] + potentials[t, k, own]
+                            if value > best_with_label[i + wrong, k]:
+                                best_with_label[i + wrong, k] = value
                                 own_level[place, i + wrong, k] = 2 * own + wrong
         for c in range(end - begin + 1 if end - begin + 1 < counts else counts):
             highest, best, used = -np.inf, 0, 0
             for u in range(n_levels):
                 for k in range(n_labels):
-                    if height[u * counts + c, k] + last[k] > highest:
-                        highest, best, used = height[u * counts + c, k] + last[k], k, u
+                    if best_with_label[u * counts + c, k] + last[k] > highest:
+                        highest, best, used = best_with_label[u * counts + c, k] + last[k], k, u
             best_scores[b, c] = highest
         if not trace or best_scores[b, counts - 1] == -np.inf:
             continue
@@ -332,4 +338,4 @@ def _count(
             note = own_level[t - begin, i, best]
             labels[t], levels[t] = best, note // 2
             i -= note // 2 * counts + note % 2
-            best = back[t - begin, i, best]
+            best = previous_label[t - begin, i, best]

@@ -84,11 +84,12 @@ def _most_wrong_by_decoding(
     free = np.zeros(len(layout))
     score, count, value = _at_prices(structure, potentials, codes, free, pairwise, layout)
     bounds = np.where(value < thresholds, 0.0, layout.lengths.astype(np.float64))
-    # Score minus threshold, and number of wrong rows. `above` and `fewest` belong to the sufficient
-    # labeling with most wrong rows, `below` and `most` to the last insufficient one.
-    above, fewest = score - thresholds, count
-    below, most = np.full(len(layout), -np.inf), layout.lengths.astype(np.float64)
-    prices = np.maximum(above, 1e-6 * (1.0 + np.abs(score)))
+    # Score minus threshold, and number of wrong rows. `excess_in` and `n_wrong_in` belong to the
+    # sufficient labeling with most wrong rows. `excess_out` and `n_wrong_out` belong to the last
+    # insufficient one.
+    excess_in, n_wrong_in = score - thresholds, count
+    excess_out, n_wrong_out = np.full(len(layout), -np.inf), layout.lengths.astype(np.float64)
+    prices = np.maximum(excess_in, 1e-6 * (1.0 + np.abs(score)))
     is_open = (value >= thresholds) & (np.floor(bounds + NEARLY) > count)
     for _ in range(MOST_CALLS):
         if not np.any(is_open):
@@ -97,13 +98,18 @@ def _most_wrong_by_decoding(
         excess = score - thresholds
         bounds = np.where(is_open, np.minimum(bounds, (value - thresholds) / prices), bounds)
         enough = excess >= 0
-        more = enough & (count > fewest)
-        above, fewest = np.where(more, excess, above), np.where(more, count, fewest)
-        below, most = np.where(enough, below, excess), np.where(enough, most, count)
-        rise = np.where(most > fewest, most - fewest, 1.0)
-        between = np.divide(above - below, rise, out=4.0 * prices, where=np.isfinite(below))
+        more = enough & (count > n_wrong_in)
+        excess_in, n_wrong_in = np.where(more, excess, excess_in), np.where(more, count, n_wrong_in)
+        excess_out, n_wrong_out = (
+            np.where(enough, excess_out, excess),
+            np.where(enough, n_wrong_out, count),
+        )
+        rise = np.where(n_wrong_out > n_wrong_in, n_wrong_out - n_wrong_in, 1.0)
+        between = np.divide(
+            excess_in - excess_out, rise, out=4.0 * prices, where=np.isfinite(excess_out)
+        )
         moved = (between > 0) & (np.abs(between - prices) > NEARLY * prices)
-        is_open &= (np.floor(bounds + NEARLY) > fewest) & moved
+        is_open &= (np.floor(bounds + NEARLY) > n_wrong_in) & moved
         prices = np.where(is_open, between, prices)
     return np.floor(bounds + NEARLY).astype(np.int64)
 

@@ -141,7 +141,7 @@ def _root(c, slopes, factor, left, right, rising):
 
 
 @njit(cache=True, nogil=True)
-def largest_place(c, low, high, places, others, work):
+def largest_place(c, low, high, places, new_places, work):
     """Return maximizer and maximum of one polynomial on an interval within [-1, 1].
 
     Parameters
@@ -167,31 +167,31 @@ def largest_place(c, low, high, places, others, work):
                     choose = choose * (k + j) / j
                 work[row, k] = choose * c[k + order + row]
         here, slopes = work[0, : c.size - order], work[1, : c.size - order - 1]
-        found = 1
-        others[0] = low
+        n_places = 1
+        new_places[0] = low
         before = _value(here, low)
         for k in range(1, count):
             after = _value(here, places[k])
             if (before < 0.0 < after) or (after < 0.0 < before):
                 left, right = places[k - 1], places[k]
-                others[found] = _root(here, slopes, order + 1.0, left, right, after > 0.0)
-                found += 1
+                new_places[n_places] = _root(here, slopes, order + 1.0, left, right, after > 0.0)
+                n_places += 1
             elif after == 0.0 and k + 1 < count:
-                others[found] = places[k]
-                found += 1
+                new_places[n_places] = places[k]
+                n_places += 1
             before = after
-        others[found] = high
-        count = found + 1
+        new_places[n_places] = high
+        count = n_places + 1
         for k in range(count):
-            places[k] = others[k]
-    best, where = -np.inf, 0.0
+            places[k] = new_places[k]
+    best, best_place = -np.inf, 0.0
     if low <= 0.0 <= high:
         best = c[0]
     for k in range(count):
         value = _value(c, places[k])
         if value > best:
-            best, where = value, places[k]
-    return where, best
+            best, best_place = value, places[k]
+    return best_place, best
 
 
 @njit(cache=True, nogil=True)
