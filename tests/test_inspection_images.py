@@ -88,6 +88,20 @@ class TestDisplays:
             make().plot(ax="left")
         assert not plt.get_fignums()
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("margins", "MarginsDisplay(2 tokens)"),
+            ("transforms", "SupportTransformsDisplay(1 class, 2 transformations)"),
+            ("transitions", "TransitionDisplay(2 labels)"),
+            ("worst cases", "WorstCasesDisplay(4 images, 2x2)"),
+        ],
+    )
+    def test_the_printed_form_is_short(self, name, text):
+        display = DISPLAYS[name]()
+        assert repr(display) == str(display) == text
+        assert repr(display.plot()) == text
+
     def test_a_number_of_panels_must_fit(self):
         _, axes = plt.subplots(1, 3)
         assert row_of_axes(axes, 3, 4.0) == list(axes)
@@ -126,6 +140,27 @@ class TestWorstCases:
         assert display.worst.shape == X.shape
         assert np.array_equal(display.worst.reshape(2, 3), model.worst_case(X, [0, 1]).reshape(2, 3))
         assert [text.get_text() for text in display.ax_.texts] == ["a", "b"]
+
+    def test_the_printed_form_has_the_channels_of_color_images(self):
+        X = np.ones((1, 6, 5, 3))
+        assert repr(WorstCasesDisplay(X, X)) == "WorstCasesDisplay(1 image, 6x5x3)"
+
+    def test_sparse_images_are_plotted(self):
+        X = np.array([[2.0, 2, 0, 1], [1, 2, 0, 0], [0, 1, 2, 2], [0, 0, 2, 1]])
+        model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, [0, 0, 1, 1])
+        dense = WorstCasesDisplay.from_estimator(model, X, [0, 0, 1, 1])
+        sparse = WorstCasesDisplay.from_estimator(model, sp.csr_matrix(X), [0, 0, 1, 1])
+        for one, other in zip(dense.ax_.get_images(), sparse.ax_.get_images(), strict=True):
+            assert np.array_equal(one.get_array(), other.get_array())
+
+    @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+    def test_rows_that_are_not_square_raise_before_the_search(self, form):
+        class Searched:
+            def worst_case(self, X, y):
+                raise AssertionError("work began")
+
+        with pytest.raises(ValueError, match="shape must be .*not square, got None for 6 features"):
+            WorstCasesDisplay.from_estimator(Searched(), form(np.ones((2, 6))), [0, 1])
 
     def test_captions_are_written(self, tmp_path):
         X = np.eye(4)

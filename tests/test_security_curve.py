@@ -97,6 +97,8 @@ def test_the_plot_has_one_line_per_model():
         ({"oracle": Box(1.0)}, ValueError, "edits that can be counted"),
         ({"oracle": FAdd}, TypeError, "oracle must be an InvarianceOracle"),
         ({"n_changes": []}, ValueError, "n_changes must contain"),
+        ({"n_changes": 5}, TypeError, "n_changes must be a list of integers, got 5: pass [5]"),
+        ({"n_changes": "5"}, TypeError, "n_changes must be a list of integers, got '5'"),
         ({"n_changes": [-1]}, ValueError, "n_changes must be an integer of at least 0, got -1"),
         ({"n_changes": [1.5]}, TypeError, "n_changes must be an integer"),
         ({"n_changes": [7]}, ValueError, "max_changes must be at least 0 and at most 6"),

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..utils.summaries import number_of
 from .figures import single_axes
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _GAP = 0.08
 
 
-@dataclass
+@dataclass(repr=False)
 class WorstCasesDisplay:
     """Images with their worst-case perturbations below them.
 
@@ -32,7 +34,8 @@ class WorstCasesDisplay:
     Parameters
     ----------
     originals, worst : array-like of shape (n, d), (n, height, width) or (n, height, width, channels)
-        Original images, and for each image the perturbed image with the smallest margin.
+        Original images, and for each image the perturbed image with the smallest margin. Images as rows
+        may be sparse matrices.
     shape : ImageShape or tuple of int, default=None
         ``(height, width)`` or ``(height, width, channels)`` with 1 (gray) or 3 (color) channels. None
         takes the shape of the arrays, or square gray images if they are rows.
@@ -59,13 +62,16 @@ class WorstCasesDisplay:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
     >>> from structinv import InvariantSVC
     >>> from structinv.inspection import WorstCasesDisplay
     >>> from structinv.oracles import Shifts
-    >>> X, y = np.eye(9)[:4], np.array([0, 0, 1, 1])
-    >>> model = InvariantSVC(Shifts(1, shape=(3, 3)), random_state=0).fit(X, y)
-    >>> display = WorstCasesDisplay.from_estimator(model, X, y)
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> X, y = X[:20] / 16, y[:20]
+    >>> model = InvariantSVC(Shifts(1), random_state=0).fit(X, y)
+    >>> display = WorstCasesDisplay.from_estimator(model, X[:6], y[:6])
+    >>> display
+    WorstCasesDisplay(6 images, 8x8)
     >>> [label.get_text() for label in display.ax_.get_yticklabels()]
     ['original', 'worst case']
     """
@@ -91,6 +97,12 @@ class WorstCasesDisplay:
             )
         self._form, self._rows = form, rows
 
+    def __repr__(self) -> str:
+        form = self._form
+        color = f"x{form.channels}" if form.channels > 1 else ""
+        images = number_of(len(self._rows[0]), "image")
+        return f"{type(self).__name__}({images}, {form.height}x{form.width}{color})"
+
     @classmethod
     def from_estimator(
         cls,
@@ -109,7 +121,7 @@ class WorstCasesDisplay:
         estimator : fitted estimator
             Estimator with ``worst_case(X, y)``, such as `InvariantSVC`.
         X : array-like of shape (n, d), (n, height, width) or (n, height, width, channels)
-            Images.
+            Images. Images as rows may be a sparse matrix.
         y : array-like of shape (n,)
             True labels.
         shape : ImageShape or tuple of int, default=None
@@ -124,9 +136,16 @@ class WorstCasesDisplay:
         -------
         display : WorstCasesDisplay
             Display with `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            As in `WorstCasesDisplay`, before the search of the perturbations.
         """
-        worst = np.asarray(estimator.worst_case(X, y)).reshape(np.shape(X))
-        return cls(X, worst, shape, titles).plot(ax=ax)
+        # A display of the originals alone checks all arguments.
+        cls(X, X, shape, titles)
+        worst = estimator.worst_case(X, y)
+        return cls(X, _dense(worst).reshape(np.shape(X)), shape, titles).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None) -> WorstCasesDisplay:
         """Plot the images.
@@ -182,7 +201,7 @@ class WorstCasesDisplay:
         ]
 
 
-@dataclass
+@dataclass(repr=False)
 class SupportTransformsDisplay:
     """Number of support vectors by class and transformation, as a matrix.
 
@@ -230,6 +249,10 @@ class SupportTransformsDisplay:
                 f"counts must have shape {shape}, one line per class and one column per transform, got "
                 f"{np.shape(self.counts)}"
             )
+
+    def __repr__(self) -> str:
+        classes = number_of(len(self.classes), "class", "classes")
+        return f"{type(self).__name__}({classes}, {number_of(len(self.transforms), 'transformation')})"
 
     @classmethod
     def from_estimator(
@@ -434,8 +457,12 @@ def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
     return shape[1:] if len(shape) > 2 else None
 
 
+def _dense(images: Any) -> np.ndarray:
+    return np.asarray(images.toarray() if sp.issparse(images) else images)
+
+
 def _images(name: str, images: ArrayLike) -> np.ndarray:
-    rows = np.asarray(images, dtype=np.float64)
+    rows = _dense(images).astype(np.float64, copy=False)
     if rows.ndim > 2 and rows.size:
         rows = rows.reshape(len(rows), -1)
     if rows.ndim != 2 or not rows.size:

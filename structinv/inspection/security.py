@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -222,6 +222,9 @@ def _check(
     if not 0 <= float(max_fpr) < 1:
         raise ValueError(f"max_fpr must be in [0, 1), got {max_fpr!r}")
     as_oracle(oracle)
+    if isinstance(n_changes, str) or not hasattr(n_changes, "__len__"):
+        hint = f": pass [{n_changes}]" if isinstance(n_changes, Integral) else ""
+        raise TypeError(f"n_changes must be a list of integers, got {n_changes!r}{hint}")
     if len(n_changes) == 0:
         raise ValueError("n_changes must contain at least one number of edits, got none")
     for count in n_changes:

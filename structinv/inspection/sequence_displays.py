@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..estimators.target_labels import label_name
+from ..utils.summaries import number_of
 from .figures import single_axes
 from .positions import position_margins, transition_weights
 
@@ -21,7 +22,7 @@ _MOST_NUMBERS = 12
 _RIGHT, _WRONG, _WORST = "tab:blue", "tab:red", "black"
 
 
-@dataclass
+@dataclass(repr=False)
 class TransitionDisplay:
     """Transition weights of a sequence model, as a matrix.
 
@@ -75,6 +76,9 @@ class TransitionDisplay:
             found = np.shape(getattr(self, name))
             if not count or found != shape:
                 raise ValueError(f"{name} must have shape {shape} for {count} classes, got {found}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({number_of(len(self.classes), 'label')})"
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> TransitionDisplay:
@@ -145,7 +149,7 @@ class TransitionDisplay:
         return self
 
 
-@dataclass
+@dataclass(repr=False)
 class MarginsDisplay:
     """Margins of one sequence by position.
 
@@ -204,6 +208,9 @@ class MarginsDisplay:
         _margins("margins", self.margins, count)
         if self.worst is not None:
             _margins("worst", self.worst, count)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({number_of(len(self.tokens), 'token')})"
 
     @classmethod
     def from_estimator(

@@ -73,6 +73,17 @@ class Tabulated:
         return f"<pre>{escape(str(self))}</pre>"
 
 
+def number_of(number: int, one: str, several: str | None = None) -> str:
+    """Format a number with its noun, such as "1 image" or "6 images".
+
+    Examples
+    --------
+    >>> number_of(1, "image"), number_of(6, "image"), number_of(2, "class", "classes")
+    ('1 image', '6 images', '2 classes')
+    """
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 def share(which: np.ndarray) -> str:
     """Format the share of true values with their number, such as "0.75 (3 of 4)".
 
