@@ -12,8 +12,18 @@ import pytest
 import scipy.sparse as sp
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantSVC
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantStructuredSVC,
+    InvariantSVC,
+    InvariantTextClassifier,
+)
 from structinv.inspection import (
     MarginsDisplay,
     SupportTransformsDisplay,
@@ -25,6 +35,7 @@ from structinv.inspection import (
 from structinv.inspection.figures import row_of_axes, saved
 from structinv.inspection.image_displays import transform_counts
 from structinv.oracles import Box, FDrop, Rotations, Shifts, check_oracle, teo2007_transforms
+from structinv.structures import Sequence
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -277,9 +288,46 @@ class TestExplanations:
         assert explain_edit(model, sp.csr_matrix(X[:1]), oracle=FDrop(2)).names.tolist() == ["x0"]
         assert explain_edit(model, X[:1], oracle=Box(0.0)).names.tolist() == []
 
-    def test_kernel_machines_have_no_shares_of_features(self):
-        with pytest.raises(TypeError, match="model must be an InvariantLinearSVC.*got InvariantSVC"):
-            explain_edit(InvariantSVC(), np.ones((1, 4)))
+    @pytest.mark.parametrize(
+        ("model", "advice"),
+        [
+            (InvariantSVC(), "got InvariantSVC: use WorstCasesDisplay for worst cases of images"),
+            (
+                InvariantStructuredSVC(Sequence()),
+                "got InvariantStructuredSVC: use position_margins for margins",
+            ),
+            (
+                make_pipeline(CountVectorizer(), InvariantLinearSVC()),
+                r"got Pipeline: pass its last step, model\[-1\], with X = model\[:-1\].transform\(X\)",
+            ),
+            (make_pipeline(StandardScaler(), InvariantSVC()), "got Pipeline: use WorstCasesDisplay"),
+            (LinearSVC(), "got LinearSVC: use structinv.certify for certificates of other linear"),
+            (InvariantLinearSVR(), "got InvariantLinearSVR$"),
+        ],
+        ids=["kernel", "tagger", "texts", "pipeline", "other", "regressor"],
+    )
+    def test_other_models_raise_with_advice_for_their_data(self, model, advice):
+        with pytest.raises(TypeError, match=f"model must be an InvariantLinearSVC.*{advice}"):
+            explain_edit(model, np.ones((1, 4)))
+
+    @pytest.mark.parametrize("form", [np.asarray, list, pd.Series])
+    def test_one_row_has_two_dimensions(self, form):
+        X = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
+        model = InvariantLinearSVC(random_state=0).fit(X, [1, 0])
+        message = r"X must have shape \(1, n_features\), got shape \(3,\): pass X\[:1\].*iloc\[:1\]"
+        with pytest.raises(ValueError, match=message):
+            explain_edit(model, form(X[0]))
+
+    def test_a_single_text_is_a_list_of_one_text(self):
+        model = InvariantTextClassifier(random_state=0).fit(["good day", "bad day"], [1, 0])
+        with pytest.raises(TypeError, match=r"got a single str; write \[text\]"):
+            explain_edit(model, "good day")
+
+    def test_warnings_point_to_the_call(self):
+        model = InvariantTextClassifier(random_state=0).fit(["good day", "bad day"], [1, 0])
+        with pytest.warns(UserWarning, match="1 of 1 texts have no feature") as caught:
+            explain_edit(model, ["unknown"])
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 class TestNames:

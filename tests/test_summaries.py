@@ -86,9 +86,16 @@ def test_an_explanation_lists_the_features_of_the_edit(model):
     found = explain_edit(model, X[:1], Y[:1])
     lines = str(found).splitlines()
     assert lines[0].startswith(f"Worst edit: margin {found.margin:.4g} to {found.edited_margin:.4g}")
-    assert lines[1].split() == ["feature", "before", "after", "move"]
+    assert lines[1].split() == ["feature", "before", "after", "change", "of", "margin"]
     assert lines[2].split()[0] == found.names[0]
     assert len(lines) == 2 + len(found.features)
+
+
+def test_an_explanation_states_that_a_prediction_is_wrong_already(model):
+    found = explain_edit(model, X[:1], ["good"])
+    assert found.margin < 0
+    title = str(found).splitlines()[0]
+    assert title.endswith(", the prediction is wrong without any edit")
 
 
 def test_html_is_escaped(model):

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
-from ..estimators import InvariantLinearSVC, InvariantTextClassifier
+from ..estimators import (
+    InvariantLinearSVC,
+    InvariantStructuredSVC,
+    InvariantSVC,
+    InvariantTextClassifier,
+)
 from ..estimators.target_labels import one_label_a_row
+from ..estimators.text_vectorizer import as_texts
 from ..oracles import InvarianceOracle
 from ..utils.summaries import Tabulated
+
+EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
+# Functions for other models.
+_ADVICE = {
+    InvariantStructuredSVC: "position_margins for margins of sequences",
+    InvariantSVC: "WorstCasesDisplay for worst cases of images",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,8 +73,8 @@ class Explanation(Tabulated):
     >>> found = explain_edit(model, X[:1], oracle=FDrop(2))
     >>> found
     Worst edit: margin 1 to -0.5385, not certified
-      feature  before  after    move
-      x0            2      0  -1.538
+      feature  before  after  change of margin
+      x0            2      0            -1.538
     >>> found.margins.round(4)
     array([-0.5385])
     """
@@ -73,11 +89,10 @@ class Explanation(Tabulated):
     certified: bool
 
     def __str__(self) -> str:
-        state = "no allowed edit changes the prediction" if self.certified else "not certified"
-        lines = [f"Worst edit: margin {self.margin:.4g} to {self.edited_margin:.4g}, {state}"]
+        lines = [f"Worst edit: margin {self.margin:.4g} to {self.edited_margin:.4g}, {self._state()}"]
         if not len(self.features):
             return lines[0]
-        cells: list[tuple[str, ...]] = [("feature", "before", "after", "move")]
+        cells: list[tuple[str, ...]] = [("feature", "before", "after", "change of margin")]
         for k, name in enumerate(self.names):
             numbers = self.before[k], self.after[k], self.moves[k]
             cells.append((str(name), *(f"{number:.4g}" for number in numbers)))
@@ -86,6 +101,11 @@ class Explanation(Tabulated):
             right = (f"{text:>{width}}" for text, width in zip(texts, widths[1:], strict=True))
             lines.append("  ".join([f"  {name:<{widths[0]}}", *right]))
         return "\n".join(lines)
+
+    def _state(self) -> str:
+        if self.margin < 0:
+            return "the prediction is wrong without any edit"
+        return "no allowed edit changes the prediction" if self.certified else "not certified"
 
     @property
     def margins(self) -> np.ndarray:
@@ -124,7 +144,7 @@ def explain_edit(
     TypeError
         If the model is of another class.
     ValueError
-        If `X` does not have one row.
+        If `X` does not have one row, or is a vector.
 
     See Also
     --------
@@ -142,14 +162,12 @@ def explain_edit(
     >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).names.tolist()
     ['x0']
     """
-    if not isinstance(model, (InvariantLinearSVC, InvariantTextClassifier)):
+    if not isinstance(model, EXPLAINED):
         raise TypeError(
             "model must be an InvariantLinearSVC or InvariantTextClassifier, got "
-            f"{type(model).__name__}: use WorstCasesDisplay for worst cases of images"
+            f"{type(model).__name__}{_advice(model)}"
         )
-    # X is not converted, because the model checks the feature names of a DataFrame.
-    if _num_samples(X) != 1:
-        raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
+    _check_one_row(model, X)
     label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
     edited = _dense_row(model.rows_of(model.worst_case(X, [label], oracle=oracle)))
     row = _dense_row(model.rows_of(X))
@@ -166,8 +184,48 @@ def explain_edit(
         moves=moves[touched],
         margin=margin,
         edited_margin=float(edited @ direction + offset),
-        certified=bool(model.certify(X, [label], oracle=oracle).correct[0]),
+        certified=_certified(model, X, label, oracle),
     )
+
+
+def _advice(model: Any) -> str:
+    """Return the end of the error message for a model of another class."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if isinstance(last, EXPLAINED):
+        return ": pass its last step, model[-1], with X = model[:-1].transform(X)"
+    for kind, advice in _ADVICE.items():
+        if isinstance(last, kind):
+            return f": use {advice}"
+    other = is_classifier(last) and hasattr(last, "decision_function")
+    return ": use structinv.certify for certificates of other linear classifiers" if other else ""
+
+
+def _check_one_row(model: InvariantLinearSVC | InvariantTextClassifier, X: Any) -> None:
+    """Raise ValueError unless X has one row. The model checks the feature names of a DataFrame."""
+    if isinstance(model, InvariantTextClassifier):
+        as_texts(X)
+    elif not sp.issparse(X) and np.ndim(X) == 1:
+        raise ValueError(
+            f"X must have shape (1, n_features), got shape {np.shape(X)}: pass X[:1], or X.iloc[:1] of "
+            "a DataFrame"
+        )
+    if _num_samples(X) != 1:
+        raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
+
+
+def _certified(
+    model: InvariantLinearSVC | InvariantTextClassifier,
+    X: Any,
+    label: Any,
+    oracle: InvarianceOracle | None,
+) -> bool:
+    """Return whether a row is certified. Warnings point to the caller of `explain_edit`."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        certified = bool(model.certify(X, [label], oracle=oracle).correct[0])
+    for warning in caught:
+        warnings.warn(warning.message, warning.category, stacklevel=3)
+    return certified
 
 
 def _dense_row(X: Any) -> np.ndarray:
