@@ -2,33 +2,37 @@
 
 __version__ = "0.1.0"
 
-from .certificates.certificate import Certificate
-from .certificates.predictions import PredictionBounds
-from .estimators import (
-    CustomStructuredSVC,
-    InvariantLinearSVC,
-    InvariantLinearSVR,
-    InvariantStructuredSVC,
-    InvariantSVC,
-    InvariantSVR,
-    InvariantTextClassifier,
-    LapSVC,
-    OrbitRidge,
-    RepresenterClassifier,
-    RepresenterRegressor,
-    VirtualSupportVectorSVC,
-    VirtualSVC,
-    explain_solver,
-)
-from .model_selection import select_changes, select_widths
-from .other_models import certify
-from .persistence import load, save
-from .utils.exceptions import (
-    CheckError,
-    IndefiniteKernelWarning,
-    UninformativeFitWarning,
-    UnitLengthWarning,
-)
+from .utils.early_interrupts import command_line_imports as _command_line_imports
+
+# These imports take seconds.
+with _command_line_imports():
+    from .certificates.certificate import Certificate
+    from .certificates.predictions import PredictionBounds
+    from .estimators import (
+        CustomStructuredSVC,
+        InvariantLinearSVC,
+        InvariantLinearSVR,
+        InvariantStructuredSVC,
+        InvariantSVC,
+        InvariantSVR,
+        InvariantTextClassifier,
+        LapSVC,
+        OrbitRidge,
+        RepresenterClassifier,
+        RepresenterRegressor,
+        VirtualSupportVectorSVC,
+        VirtualSVC,
+        explain_solver,
+    )
+    from .model_selection import select_changes, select_widths
+    from .other_models import certify
+    from .persistence import load, save
+    from .utils.exceptions import (
+        CheckError,
+        IndefiniteKernelWarning,
+        UninformativeFitWarning,
+        UnitLengthWarning,
+    )
 
 __all__ = [
     "IndefiniteKernelWarning",

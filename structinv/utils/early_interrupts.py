@@ -1,0 +1,40 @@
+"""Ctrl-C during the imports of the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def command_line_imports() -> Iterator[None]:
+    """Exit with code 130 after Ctrl-C, without a traceback, if this process is the command line.
+
+    In all other processes, Ctrl-C raises KeyboardInterrupt as usual.
+    """
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not (usual and _is_command_line() and threading.current_thread() is threading.main_thread()):
+        yield
+        return
+    signal.signal(signal.SIGINT, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_command_line() -> bool:
+    """Return True for the script structinv and for python -m structinv."""
+    return Path(sys.argv[0]).stem == "structinv" or sys.orig_argv[1:3] == ["-m", "structinv"]
+
+
+def _exit(*_: Any) -> None:
+    # Imported modules may catch KeyboardInterrupt. They cannot catch this.
+    os.write(2, b"structinv: interrupted: nothing was written\n")
+    os._exit(130)
