@@ -214,11 +214,18 @@ def test_json_arrays_of_objects_are_read(tmp_path, ending, indent):
         (b'[{"text": "x", "label": 1}, {"text": "y"}]', "item 2: the label key 'label'"),
         (b'[{"text": "x", "label": 1}, 3]', "item 2: must be a JSON object, got int"),
         (b'[\n{"text": "x", "label": 1},\n oops]', "not JSON .* at line 3, column 2"),
+        (b'\n\n[{"text": "x", "label": 1},\n oops]', "not JSON .* at line 4, column 2"),
         (b"[]", "contains no rows"),
     ],
 )
 def test_broken_json_arrays_are_errors(tmp_path, content, message):
     with pytest.raises(ValueError, match=f"mails: .*{message}|mails, {message}|mails {message}"):
+        load_jsonlines(write(tmp_path / "mails", content))
+
+
+def test_broken_json_lines_are_errors_with_one_line_number(tmp_path):
+    content = b'{"text": "x", "label": 1}\n{"text": "y"\n{"text": "z", "label": 1}\n'
+    with pytest.raises(ValueError, match=r"mails, line 2: not JSON \(Expecting .* at column 13\)"):
         load_jsonlines(write(tmp_path / "mails", content))
 
 

@@ -318,7 +318,8 @@ def _records(stream: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
                 yield f"line {later}", line
         return
     try:
-        items = _parsed(first + stream.read())
+        # The parser counts the blank lines at the start, too.
+        items = _parsed(b"\n" * (number - 1) + first + stream.read())
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     for place, item in enumerate(items, start=1):
@@ -326,7 +327,8 @@ def _records(stream: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:
-    return _checked_record(_parsed(line))
+    # Without its end, the line is the first line in messages of the parser.
+    return _checked_record(_parsed(line.rstrip()))
 
 
 def _parsed(content: bytes) -> Any:

@@ -14,9 +14,9 @@ from typing import Any
 
 @contextmanager
 def command_line_imports() -> Iterator[None]:
-    """Exit with code 130 after Ctrl-C, without a traceback, if this process is the command line.
+    """Exit the command line with code 130 after Ctrl-C, without a traceback.
 
-    In all other processes, Ctrl-C raises KeyboardInterrupt as usual.
+    In all other programs, Ctrl-C raises KeyboardInterrupt as usual.
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not (usual and _is_command_line() and threading.current_thread() is threading.main_thread()):
