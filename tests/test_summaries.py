@@ -4,11 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantLinearSVR, explain_solver, select_changes
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantStructuredSVC,
+    certify,
+    explain_solver,
+    select_changes,
+)
 from structinv.certificates import Certificate, PredictionBounds
 from structinv.inspection import explain_edit, security_curve
 from structinv.oracles import Box, FDrop
+from structinv.structures import Sequence
 
 X = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 1.0], [0.0, 3.0, 1.0], [1.0, 2.0, 0.0]] * 5)
 Y = np.array(["bad", "bad", "good", "good"] * 5)
@@ -22,11 +31,50 @@ def model():
 def test_a_certificate_has_accuracies_and_the_share_of_tight_margins(model):
     certificate = model.certify(X, Y)
     lines = repr(certificate).splitlines()
-    assert lines[0] == "Certificate of 20 samples"
+    assert lines[:2] == ["Certificate of 20 samples", "  perturbations       FDrop(max_changes=1)"]
     number = np.count_nonzero(certificate.correct)
-    assert lines[1].endswith(f"  {certificate.accuracy:.4g} ({number} of 20)")
-    assert [line.split()[0] for line in lines[2:4]] == ["attacked", "tight"]
+    assert lines[2].endswith(f"  {certificate.accuracy:.4g} ({number} of 20)")
+    assert [line.split()[0] for line in lines[3:5]] == ["attacked", "tight"]
+    assert lines[4].endswith("  20 of 20")
     assert str(certificate) == repr(certificate)
+
+
+def test_a_certificate_without_labels_counts_unchanged_predictions(model):
+    for found in [
+        model.certify(X),
+        certify(model, None, X),
+        certify(LinearSVC().fit(X, Y), FDrop(1), X),
+    ]:
+        assert not found.labels_given
+        lines = repr(found).splitlines()
+        assert lines[0] == "Certificate of 20 samples, without labels"
+        assert lines[1].split() == ["perturbations", "FDrop(max_changes=1)"]
+        assert lines[2].startswith("  unchanged predictions  ")
+        assert "accuracy" not in repr(found) + found._repr_html_()
+    assert not Certificate.join([found, model.certify(X, Y)]).labels_given
+
+
+def test_a_certificate_of_labelings_without_labels_counts_unchanged_positions():
+    rows, tags = [X[:4], X[4:8]], [Y[:4], Y[4:8]]
+    tagger = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), random_state=0).fit(rows, tags)
+    assert "  certified positions  " in repr(tagger.certify(rows, tags))
+    found = repr(tagger.certify(rows))
+    assert "  perturbations          FDrop(max_changes=1)\n" in found
+    assert "  unchanged positions    " in found
+    assert "accuracy" not in found
+
+
+def test_a_certificate_against_identity_names_no_perturbations():
+    plain = InvariantLinearSVC(random_state=0).fit(X, Y)
+    assert "  perturbations       none: the oracle is Identity()\n" in repr(plain.certify(X, Y))
+    bounds = InvariantLinearSVR(random_state=0).fit(X, X[:, 0]).certify(X)
+    assert "  perturbations  none: the oracle is Identity()\n" in repr(bounds)
+
+
+def test_joined_certificates_name_common_perturbations(model):
+    one, two = model.certify(X, Y), model.certify(X, Y, oracle=FDrop(2))
+    assert Certificate.join([one, one]).perturbations == "FDrop(max_changes=1)"
+    assert Certificate.join([one, two]).perturbations is None
 
 
 def test_a_certificate_explains_margins_without_a_bound(model):
@@ -34,7 +82,7 @@ def test_a_certificate_explains_margins_without_a_bound(model):
     unbounded = replace(certificate, margins=np.full(20, -np.inf), exact=np.zeros(20, dtype=bool))
     assert repr(unbounded).splitlines()[-1].startswith("20 margins are -inf: the oracle has no upper")
     loose = replace(certificate, exact=np.zeros(20, dtype=bool))
-    assert "Margins that are not tight are lower bounds" in repr(loose)
+    assert "The other margins are lower bounds" in repr(loose)
     assert "lower bounds" not in repr(replace(certificate, exact=np.ones(20, dtype=bool)))
 
 
@@ -57,6 +105,7 @@ def test_results_of_no_samples_have_a_title_alone(result, text):
 def test_bounds_of_predictions_have_widths():
     model = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, X[:, 0])
     found = model.certify(X)
+    assert "  perturbations  Box(radius=0.1)\n" in repr(found)
     assert f"largest width  {found.width.max():.4g}" in repr(found)
     unbounded = replace(found, lowest=np.full(20, -np.inf))
     assert "20 bounds are infinite" in repr(unbounded)
@@ -102,4 +151,4 @@ def test_html_is_escaped(model):
     solution = replace(model.solution_, solver="<b>")
     assert "&lt;b&gt;" in solution._repr_html_()
     assert "<b>" not in solution._repr_html_()
-    assert model.certify(X, Y)._repr_html_().count("<tr>") == 3
+    assert model.certify(X, Y)._repr_html_().count("<tr>") == 4

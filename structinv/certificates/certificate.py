@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..oracles import Identity
 from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..oracles.query import Violations
@@ -24,7 +25,7 @@ from ..structures.layout import laid_out
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import UnitLengthWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
-from ..utils.summaries import Summarized, Summary, share
+from ..utils.summaries import Summarized, Summary, how_many, one_line, share
 
 # Tolerance for rows of length 1.
 UNIT = 1e-5
@@ -32,6 +33,9 @@ UNIT = 1e-5
 FIRST_ROWS = 64
 # Approximate number of rows to check, spread over all rows.
 ROWS_TO_CHECK = 1024
+# Names of values in the printed form, with and without labels.
+LABELED = "certified accuracy", "certified positions", "attacked accuracy"
+UNLABELED = "unchanged predictions", "unchanged positions", "unchanged by attacks"
 # Tolerance for tight bounds, in rounding errors of a prediction: oracles add larger errors.
 SAME = 100.0
 
@@ -39,6 +43,9 @@ SAME = 100.0
 @dataclass(frozen=True, repr=False)
 class Certificate(Summarized):
     """Worst-case margins of samples, and the proof that predictions are correct.
+
+    With true labels, a certificate proves that predictions are correct. Without labels, it proves that
+    predictions do not change, whether they are correct or not: margins are those of the predicted label.
 
     A certificate holds for perturbations of the input of the model. In a Pipeline, this can be the input
     of the last step. Each array has one entry per sample, or per example of a structured model.
@@ -49,35 +56,55 @@ class Certificate(Summarized):
         Lower bounds of the worst-case margins, with rounding errors subtracted. They are minus infinity
         if the oracle has no upper bound.
     correct : ndarray of bool of shape (n,)
-        ``margins > 0``: no perturbation makes the prediction wrong. At a margin of exactly 0, the sample
-        is not certified, although `predict` may return the true class.
+        ``margins > 0``: no perturbation makes the prediction wrong; without labels, none changes it. At
+        a margin of exactly 0, the sample is not certified, although `predict` may return the true class.
     attacked : ndarray of shape (n,)
         Margins at the most damaging perturbations that the oracle finds. They are at least the
         worst-case margins.
     exact : ndarray of bool of shape (n,)
         True if the margin is tight: `margins` and `attacked` agree up to rounding errors.
     most_wrong : ndarray of int of shape (n,) or None
-        Upper bound of the number of wrong rows of an example, over all perturbations. It may be loose
-        even if `exact` is True. None for models that label samples separately.
+        Upper bound of the number of wrong rows of an example, over all perturbations; without labels, of
+        changed rows. It may be loose even if `exact` is True. None for models that label samples
+        separately.
     lengths : ndarray of int of shape (n,) or None
         Number of rows of each example.
+    labels_given : bool, default=True
+        True if the margins are those of true labels, False if they are those of predicted labels.
+    perturbations : str or None, default=None
+        Short form of the oracle, such as "FDrop(max_changes=3)"; None if unknown.
 
     See Also
     --------
+    structinv.certify : Certificate of any fitted linear classifier.
     worst_change : Most damaging perturbations of a linear model.
     PredictionBounds : Counterpart for regression.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from structinv.certificates import worst_change
-    >>> from structinv.oracles import Box
-    >>> from structinv.structures import Binary
-    >>> X, labels = np.array([[2.0], [0.3]]), Binary().bind(np.array([1, 1]), np.array([-1, 1]))
-    >>> found = worst_change(np.array([[1.0]]), np.zeros(1), Box(0.5), labels, X)
-    >>> certificate = found.certificate()
-    >>> certificate.margins.round(6), certificate.accuracy
-    (array([ 1.5, -0.2]), 0.5)
+    >>> from structinv import InvariantLinearSVC
+    >>> from structinv.oracles import FDrop
+    >>> X, y = [[3, 3, 0], [2, 2, 0], [0, 0, 3], [0, 0, 2]], ["spam", "spam", "ham", "ham"]
+    >>> model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
+    >>> X_test, y_test = [[4, 4, 0], [2, 0, 3], [3, 3, 0]], ["spam", "spam", "ham"]
+    >>> certificate = model.certify(X_test, y_test)
+    >>> certificate
+    Certificate of 3 samples
+      perturbations       FDrop(max_changes=1)
+      certified accuracy  0.3333 (1 of 3)
+      attacked accuracy   0.3333 (1 of 3)
+      tight margins       3 of 3
+    >>> certificate.correct
+    array([ True, False, False])
+
+    Without labels, an unchanged prediction may be wrong:
+
+    >>> model.certify(X_test)
+    Certificate of 3 samples, without labels
+      perturbations          FDrop(max_changes=1)
+      unchanged predictions  0.6667 (2 of 3)
+      unchanged by attacks   0.6667 (2 of 3)
+      tight margins          3 of 3
     """
 
     margins: np.ndarray
@@ -85,10 +112,15 @@ class Certificate(Summarized):
     exact: np.ndarray
     most_wrong: np.ndarray | None = None
     lengths: np.ndarray | None = None
+    labels_given: bool = True
+    perturbations: str | None = None
 
     @property
     def correct(self) -> np.ndarray:
-        """True for each sample whose prediction no perturbation makes wrong."""
+        """True for each sample whose prediction no perturbation makes wrong.
+
+        Without labels, it is True for each sample whose prediction no perturbation changes.
+        """
         return self.margins > 0
 
     @classmethod
@@ -103,19 +135,27 @@ class Certificate(Summarized):
         Returns
         -------
         Certificate
-            Certificate of all samples, in order.
+            Certificate of all samples, in order. It is one without labels if any part is.
         """
-        names = "margins", "attacked", "exact"
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return cls(
+            np.concatenate([part.margins for part in parts]),
+            np.concatenate([part.attacked for part in parts]),
+            np.concatenate([part.exact for part in parts]),
+            labels_given=all(part.labels_given for part in parts),
+            perturbations=common([part.perturbations for part in parts]),
+        )
 
     def _summary(self) -> Summary:
         n, what = len(self.margins), "samples" if self.most_wrong is None else "examples"
+        title = f"Certificate of {n} {what}" + ("" if self.labels_given else ", without labels")
         if n == 0:
-            return Summary(f"Certificate of 0 {what}", {})
-        values = {"certified accuracy": share(self.correct)}
+            return Summary(title, {})
+        certified, positions, attacked = LABELED if self.labels_given else UNLABELED
+        values = {} if self.perturbations is None else {"perturbations": self.perturbations}
+        values[certified] = share(self.correct)
         if self.most_wrong is not None:
-            values["certified positions"] = f"{self.position_accuracy:.4g} (lower bound)"
-        values |= {"attacked accuracy": share(self.attacked > 0), "tight margins": share(self.exact)}
+            values[positions] = f"{self.position_accuracy:.4g} (lower bound)"
+        values |= {attacked: share(self.attacked > 0), "tight margins": how_many(self.exact)}
         notes = []
         unbounded = np.count_nonzero(np.isneginf(self.margins))
         if unbounded:
@@ -125,26 +165,35 @@ class Certificate(Summarized):
             )
         elif not np.all(self.exact):
             notes.append(
-                "Margins that are not tight are lower bounds. All perturbations found have larger "
-                "margins."
+                "A margin is tight if some perturbation attains it. The other margins are lower bounds: "
+                "the true worst-case margins may be larger."
             )
-        return Summary(f"Certificate of {n} {what}", values, notes)
+        return Summary(title, values, notes)
 
     @property
     def accuracy(self) -> float:
-        """Certified accuracy: the fraction of samples (or examples) that are `correct`."""
+        """Certified accuracy: the fraction of samples (or examples) that are `correct`.
+
+        Without labels, it is the fraction of predictions that no perturbation changes.
+        """
         return float(np.mean(self.correct))
 
     @property
     def position_accuracy(self) -> float:
-        """Lower bound of the fraction of rows with correct labels, from `most_wrong`."""
+        """Lower bound of the fraction of rows with correct labels, from `most_wrong`.
+
+        Without labels, it is a lower bound of the fraction of rows with unchanged labels.
+        """
         if self.most_wrong is None or self.lengths is None:
             return self.accuracy
         return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.lengths))
 
     @property
     def attacked_accuracy(self) -> float:
-        """Attacked accuracy: the fraction of samples with a positive attacked margin."""
+        """Attacked accuracy: the fraction of samples with a positive attacked margin.
+
+        Without labels, it is the fraction of predictions that no perturbation found changes.
+        """
         return float(np.mean(self.attacked > 0))
 
 
@@ -194,8 +243,17 @@ class WorstChange:
     most_wrong: np.ndarray | None = None
     lengths: np.ndarray | None = None
 
-    def certificate(self) -> Certificate:
+    def certificate(
+        self, oracle: InvarianceOracle | None = None, *, labels_given: bool = True
+    ) -> Certificate:
         """Return the certificate, with rounding errors subtracted.
+
+        Parameters
+        ----------
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations, for the printed certificate.
+        labels_given : bool, default=True
+            True if the margins are those of true labels, False if they are those of predicted labels.
 
         Returns
         -------
@@ -211,7 +269,33 @@ class WorstChange:
             where=self.attacked != self.bounds,
         )
         exact = np.abs(difference) <= SAME * self.rounding
-        return Certificate(margins, self.attacked, exact, self.most_wrong, self.lengths)
+        return Certificate(
+            margins,
+            self.attacked,
+            exact,
+            self.most_wrong,
+            self.lengths,
+            labels_given,
+            None if oracle is None else described(oracle),
+        )
+
+
+def described(oracle: InvarianceOracle) -> str:
+    """Return the short form of an oracle for printed results.
+
+    Examples
+    --------
+    >>> from structinv.oracles import FDrop
+    >>> described(FDrop(2)), described(Identity())
+    ('FDrop(max_changes=2)', 'none: the oracle is Identity()')
+    """
+    text = one_line(oracle)
+    return f"none: the oracle is {text}" if isinstance(oracle, Identity) else text
+
+
+def common(values: Sequence[str | None]) -> str | None:
+    """Return the value that all parts have, or None."""
+    return values[0] if values and len(set(values)) == 1 else None
 
 
 def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:

@@ -16,8 +16,8 @@ from ..structures import Regression
 from ..structures.competitors import Competitors
 from ..structures.regression import ABOVE, BELOW
 from ..utils.matrices import Matrix, stack
-from ..utils.summaries import Summarized, Summary, share
-from .certificate import SAME
+from ..utils.summaries import Summarized, Summary, how_many
+from .certificate import SAME, common, described
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +34,8 @@ class PredictionBounds(Summarized):
         rounding errors. They are infinite if the oracle has no upper bound.
     exact : ndarray of bool of shape (n,)
         True if perturbations found by the oracle attain both bounds, up to rounding errors.
+    perturbations : str or None, default=None
+        Short form of the oracle, such as "Box(radius=0.5)"; None if unknown.
 
     See Also
     --------
@@ -51,6 +53,7 @@ class PredictionBounds(Summarized):
     lowest: np.ndarray
     highest: np.ndarray
     exact: np.ndarray
+    perturbations: str | None = None
 
     @classmethod
     def join(cls, parts: Sequence[PredictionBounds]) -> PredictionBounds:
@@ -66,8 +69,12 @@ class PredictionBounds(Summarized):
         PredictionBounds
             Bounds of all samples, in order.
         """
-        names = "lowest", "highest", "exact"
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return cls(
+            np.concatenate([part.lowest for part in parts]),
+            np.concatenate([part.highest for part in parts]),
+            np.concatenate([part.exact for part in parts]),
+            common([part.perturbations for part in parts]),
+        )
 
     @property
     def width(self) -> np.ndarray:
@@ -78,10 +85,11 @@ class PredictionBounds(Summarized):
         n = len(self.exact)
         if n == 0:
             return Summary("Bounds of 0 predictions", {})
-        values = {
+        values = {} if self.perturbations is None else {"perturbations": self.perturbations}
+        values |= {
             "median width": f"{np.median(self.width):.4g}",
             "largest width": f"{np.max(self.width):.4g}",
-            "tight bounds": share(self.exact),
+            "tight bounds": how_many(self.exact),
         }
         unbounded = np.count_nonzero(np.isinf(self.width))
         notes = [f"{unbounded} bounds are infinite: the oracle has no upper bound for this model."]
@@ -117,7 +125,7 @@ def prediction_bounds(
         ends.append(above + constant + rounding * [-1.0, 1.0])
         exact.append(np.all(np.abs(above - reached) <= SAME * rounding, axis=1))
     lowest, highest = np.concatenate(ends).T
-    return PredictionBounds(lowest, highest, np.concatenate(exact))
+    return PredictionBounds(lowest, highest, np.concatenate(exact), described(bound.oracle))
 
 
 def furthest_members(

@@ -72,7 +72,7 @@ class DaskCertificate(LazyRows):
     Parameters
     ----------
     margins : dask Array of shape (n_samples,)
-        Lower bounds of the worst-case margins.
+        Lower bounds of the worst-case margins of true labels; without labels, of predicted labels.
     attacked : dask Array of shape (n_samples,)
         Margins under the perturbations that the oracle found.
     exact : dask Array of bool of shape (n_samples,)
@@ -107,12 +107,18 @@ class DaskCertificate(LazyRows):
 
     @property
     def accuracy(self) -> float:
-        """Certified accuracy, computed on the workers."""
+        """Certified accuracy, computed on the workers.
+
+        Without labels, it is the fraction of predictions that no perturbation changes.
+        """
         return float(dask.compute(self.correct.mean())[0])
 
     @property
     def attacked_accuracy(self) -> float:
-        """Attacked accuracy, computed on the workers."""
+        """Attacked accuracy, computed on the workers.
+
+        Without labels, it is the fraction of predictions that no perturbation found changes.
+        """
         return float(dask.compute((self.attacked > 0).mean())[0])
 
 
@@ -160,7 +166,10 @@ class DaskExampleCertificate(DaskCertificate):
 
     @property
     def position_accuracy(self) -> float:
-        """Lower bound of the fraction of correct positions, computed on the workers."""
+        """Lower bound of the fraction of correct positions, computed on the workers.
+
+        Without labels, it is a lower bound of the fraction of unchanged positions.
+        """
         wrong, size = dask.compute(self.most_wrong.sum(), self.lengths.sum())
         return 1.0 - float(wrong / size)
 

@@ -153,9 +153,10 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         Returns
         -------
         Certificate
-            Margins, certified and attacked accuracy. The certificate holds in the feature space of the
-            model, not for its raw input. It is valid only if the oracle is correct; test your own oracle
-            with `structinv.oracles.check_oracle`.
+            Margins, certified and attacked accuracy; without labels, the fraction of unchanged
+            predictions. The certificate holds in the feature space of the model, not for its raw input.
+            It is valid only if the oracle is correct; test your own oracle with
+            `structinv.oracles.check_oracle`.
 
         Warns
         -----
@@ -166,7 +167,8 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         if y is None:
             oracle = oracle.for_any_label()
         warn_of_unit_length(oracle, sample_of(X), stacklevel=3)
-        return self._worst_change(X, labels, oracle, points=False).certificate()
+        worst = self._worst_change(X, labels, oracle, points=False)
+        return worst.certificate(oracle, labels_given=y is not None)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
         """Return the perturbed samples with the smallest margins found.

@@ -376,13 +376,16 @@ class InvariantStructuredSVC(ExampleMachine):
         -------
         Certificate
             Margins of the true labeling over all others, one per example, with certified and attacked
-            accuracy. ``most_wrong`` is an upper bound of the number of wrong rows per example, and
-            ``position_accuracy`` the resulting accuracy. A true labeling that the output structure
-            forbids counts as wrong and is never certified. With relaxed inference, `predict` may return
-            a labeling with a lower score than the highest; the certificate holds for the labeling with
-            the highest score.
+            accuracy; without labels, the fraction of unchanged labelings. ``most_wrong`` is an upper
+            bound of the number of wrong rows per example, and ``position_accuracy`` the resulting
+            accuracy. A true labeling that the output structure forbids counts as wrong and is never
+            certified. With relaxed inference, `predict` may return a labeling with a lower score than
+            the highest; the certificate holds for the labeling with the highest score.
         """
-        return self._worst_examples(X, y, oracle, points=False)[2].certificate()
+        worst = self._worst_examples(X, y, oracle, points=False)[2]
+        used = check_oracle_type(self.oracle if oracle is None else oracle)
+        used = used.for_any_label() if y is None else used
+        return worst.certificate(used, labels_given=y is not None)
 
     def worst_case(
         self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None

@@ -258,7 +258,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Returns
         -------
         Certificate
-            Margins, certified and attacked accuracy, for edits of the texts.
+            Margins, certified and attacked accuracy, for edits of the texts. Without labels, the
+            fraction of unchanged predictions.
 
         Raises
         ------
@@ -274,7 +275,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         self._warn_of_unknown_texts(rows)
         # Without labels every text may change.
         oracle = edits if y is None else restrict(edits)
-        return self._worst_change(rows, labels, oracle, points=False).certificate()
+        worst = self._worst_change(rows, labels, oracle, points=False)
+        return worst.certificate(oracle, labels_given=y is not None)
 
     def worst_case(
         self,

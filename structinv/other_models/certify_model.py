@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..certificates.certificate import Certificate, WorstChange, warn_of_unit_length, worst_change
+from ..certificates.certificate import (
+    Certificate,
+    WorstChange,
+    described,
+    warn_of_unit_length,
+    worst_change,
+)
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
@@ -87,7 +93,7 @@ def certify(
     -------
     Certificate
         The ``margins`` in units of the scores, with ``correct``, ``accuracy``, ``exact`` and
-        ``attacked``.
+        ``attacked``. Without labels, ``accuracy`` is the fraction of unchanged predictions.
 
     Raises
     ------
@@ -173,7 +179,7 @@ def certify(
     if y is None:
         oracle = oracle.for_any_label()
     warn_of_unit_length(oracle, checked, stacklevel=3)
-    return _certificate(model, checked, labels, oracle)
+    return _certificate(model, checked, labels, oracle, labels_given=y is not None)
 
 
 def _checked(
@@ -227,7 +233,11 @@ def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
 
 
 def _certificate(
-    model: LinearClassifier, X: Matrix, y: np.ndarray, oracle: InvarianceOracle
+    model: LinearClassifier,
+    X: Matrix,
+    y: np.ndarray,
+    oracle: InvarianceOracle,
+    labels_given: bool,
 ) -> Certificate:
     """Return the certificate of validated rows for a linear model."""
     # All labels are checked before any work.
@@ -235,11 +245,17 @@ def _certificate(
     model.structure.bind(y, model.classes)
     if model.always is not None:
         margins = np.where(y == model.classes[model.always], np.inf, -np.inf)
-        return Certificate(margins, margins.copy(), np.ones(len(y), dtype=bool))
+        exact = np.ones(len(y), dtype=bool)
+        return replace(
+            Certificate(margins, margins.copy(), exact),
+            labels_given=labels_given,
+            perturbations=described(oracle),
+        )
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
-        parts.append(_worst_change(model, oracle, X[rows], y[rows]).certificate())
+        worst = _worst_change(model, oracle, X[rows], y[rows])
+        parts.append(worst.certificate(oracle, labels_given=labels_given))
     return Certificate.join(parts)
 
 

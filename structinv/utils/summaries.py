@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
+from textwrap import shorten
+from typing import Any
 
 import numpy as np
 
@@ -92,4 +94,26 @@ def share(which: np.ndarray) -> str:
     >>> share(np.array([True, True, False, True]))
     '0.75 (3 of 4)'
     """
-    return f"{np.mean(which):.4g} ({np.count_nonzero(which)} of {len(which)})"
+    return f"{np.mean(which):.4g} ({how_many(which)})"
+
+
+def how_many(which: np.ndarray) -> str:
+    """Format the number of true values, such as "3 of 4".
+
+    Examples
+    --------
+    >>> how_many(np.array([True, True, False, True]))
+    '3 of 4'
+    """
+    return f"{np.count_nonzero(which)} of {len(which)}"
+
+
+def one_line(value: Any) -> str:
+    """Return the `repr` in one line of at most 80 characters.
+
+    Examples
+    --------
+    >>> one_line(list(range(30)))
+    '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, ...'
+    """
+    return shorten(repr(value), 80, placeholder=" ...")
