@@ -167,7 +167,7 @@ class TestTables:
     def test_the_label_has_its_key(self, folder, tmp_path):
         text = (folder / "wine.csv").read_text().replace("label", "kind", 1)
         (tmp_path / "t").write_text(text)
-        assert "no column 'label'" in fail("fit", tmp_path / "t", *PLAIN, "-o", tmp_path / "m")
+        assert "no label column 'label'" in fail("fit", tmp_path / "t", *PLAIN, "-o", tmp_path / "m")
         options = ("--label-key", "kind", "--oracle", "fdrop", "--max-changes", 1, *EASY)
         succeed("fit", tmp_path / "t", *options, "-o", tmp_path / "m")
         out = succeed("explain", tmp_path / "m", tmp_path / "t", "--row", 3)
@@ -344,7 +344,7 @@ class TestReports:
         (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
         assert "one class: 'x'" in fail("fit", tmp_path / "mails", *PLAIN, "-o", tmp_path / "m")
         line = fail("fit", tmp_path / "mails", *PLAIN, "--class-weight", "y=1", "-o", tmp_path / "m")
-        assert line.endswith("labels among x, got 'y'")
+        assert line.endswith("must list labels of DATA (x), got 'y'")
 
 
 class TestPipes:

@@ -510,7 +510,7 @@ def test_help_describes_the_default_of_the_first_feature():
     said = " ".join(
         run("convert", "--help").stdout.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split()
     )
-    assert "Default: 0 if a row uses the number 0" in said
+    assert "Default: --zero-based if a row has feature number 0" in said
 
 
 class TestBlocks:

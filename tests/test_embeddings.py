@@ -373,7 +373,7 @@ def test_nystroem_requires_dense_rows():
         (OrbitFourier(kernel=Gaussian() + Gaussian()), TypeError, "kernel must be .*Sum"),
         (OrbitFourier(kernel=Laplacian()), ValueError, "templates='orthogonal' requires a"),
         (OrbitFourier(kernel=Laplacian(), templates="fastfood"), ValueError, "templates='fastfood' r"),
-        (OrbitNystroem(), ValueError, "n_components must be at most the number of rows.*=100.*=12"),
+        (OrbitNystroem(), ValueError, "n_components must be at most the number of samples.*=100.*=12"),
         (OrbitNystroem(n_components=2, landmarks="best"), ValueError, "landmarks must be .* got 'best'"),
         (OrbitNystroem(kernel=3, n_components=2), TypeError, "kernel must be a Kernel or None"),
         (GroupCDF(n_bins=0), ValueError, "n_bins must be an integer of at least 1"),

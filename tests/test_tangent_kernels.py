@@ -220,7 +220,7 @@ def test_models_with_tangent_kernels_are_saved(kind, tmp_path):
 @every_kind
 def test_oracles_without_tangents_are_refused_by_name(kind):
     for oracle in (FDrop(1), Flip(shape=(1, 5))):
-        wanted = f"{type(oracle).__name__} does not define tangents, which {kind.__name__} needs"
+        wanted = f"{type(oracle).__name__} does not define tangents, which {kind.__name__} requires"
         with pytest.raises(NotImplementedError, match=wanted):
             kind(oracle).matrix(rows(3), rows(2))
     with pytest.raises(ValueError, match="oracle must not depend on labels"):
