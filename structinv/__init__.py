@@ -1,6 +1,6 @@
 """Learn models that are invariant to declared perturbations, with certificates."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 from .utils.early_interrupts import command_line_imports as _command_line_imports
 

@@ -192,7 +192,7 @@ def test_importing_the_package_stays_light(module, heavy_here, heavy_elsewhere):
 
 def test_the_package_is_typed_and_has_a_version():
     assert (PACKAGE / "py.typed").is_file()
-    assert re.fullmatch(r"\d+\.\d+\.\d+\w*", structinv.__version__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", structinv.__version__)
 
 
 def readme_commands():
