@@ -1,6 +1,7 @@
 """Checkpoints: killed fits continue from their file."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+import structinv
 from structinv import (
     InvariantLinearSVC,
     InvariantSVC,
@@ -205,8 +207,9 @@ def test_checkpoint_of_another_fit_is_refused_with_the_differences(tmp_path, nam
 def test_another_version_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "fit.npz"
     model = interrupted(path)
+    this = re.escape(structinv.__version__)
     monkeypatch.setattr("structinv.__version__", "9.9.9")
-    with pytest.raises(ValueError, match=r"different structinv \(was '?0\.1\.0'?, is '?9\.9\.9'?\)"):
+    with pytest.raises(ValueError, match=rf"different structinv \(was '?{this}'?, is '?9\.9\.9'?\)"):
         model.fit(*counts())
 
 
