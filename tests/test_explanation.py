@@ -116,9 +116,17 @@ def test_it_prints_a_table():
     lines = str(explain_solver(InvariantLinearSVC(FDrop(2)), X, Y)).splitlines()
     assert lines[0] == "FrankWolfe(): there are more than 16 weights"
     assert lines[1].startswith("Dual states of WorstCase(FDrop(")
-    assert len(lines) == 2 + len(TABLE)
+    assert len(lines) == 3 + len(TABLE)
     assert lines[5].split() == ["hull", "yes", "used"]
-    assert "a state above is used" in lines[-1]
+    assert "a state above is used" in lines[-2]
+    assert lines[-1] == (
+        "A dual state is a form in which the solver stores the dual variables. The first supported one "
+        "is used."
+    )
+
+
+def test_a_table_of_no_states_has_no_legend():
+    assert "dual state" not in str(explain_solver(InvariantLinearSVC(), X[:, :3], Y))
 
 
 def test_nothing_is_learned():

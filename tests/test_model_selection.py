@@ -274,11 +274,26 @@ class TestSelectChanges:
         with pytest.raises(error, match=message):
             select_changes(**call)
 
+    def test_the_printed_table_has_headers_above_its_columns_and_a_legend(self):
+        X, y = mails()
+        found = select_changes(linear(), X, y, GRID, cv=2, oracle=FDrop(2))
+        found.table_["clean_error"][0] = 0.125
+        title, header, *rows, errors, star = str(found).splitlines()
+        assert title == "certified against FDrop(max_changes=2)"
+        assert header.split() == ["clean", "certified", "setting"]
+        assert len(rows) == len(found.table_["params"])
+        ends = header.index("clean") + 5, header.index("certified") + 9
+        for row in rows:
+            assert all(row[end - 1 : end + 2] == "%  " for end in ends)
+            assert row.index("C=") == header.index("setting")
+        assert errors == "Accuracies are means over folds +- standard errors."
+        assert star == "*  best setting, best_params_"
+
     def test_shown(self):
         X, y = mails()
         found = select_changes(linear(), X, y, GRID, cv=2, oracle=FDrop(2))
         text = str(found)
-        assert text.count("\n") == 8
+        assert text.count("\n") == 9
         (star,) = [line for line in text.splitlines() if line.startswith("*  ") and "%" in line]
         assert ", ".join(f"{name}={value}" for name, value in found.best_params_.items()) in star
         assert found.plot() is found
@@ -291,6 +306,7 @@ class TestSelectChanges:
         assert found.plot().figure_ is not figure
         _, axes = plt.subplots(1, 2)
         assert found.plot(ax=axes).axes_ == list(axes)
-        with pytest.raises(ValueError, match="ax must contain 2 Axes, got 1"):
+        panels = r"\(clean accuracy, certified accuracy\), got 1: make them with plt.subplots\(1, 2\)"
+        with pytest.raises(ValueError, match="ax must contain 2 Axes " + panels):
             found.plot(ax=axes[0])
         plt.close("all")

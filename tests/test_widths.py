@@ -186,6 +186,21 @@ def test_a_part_that_the_grid_replaces_keeps_its_own_width():
     assert found.table_["param_oracle__degrees"].tolist() == [None, None, (180,), (90,)]
 
 
+def test_a_declared_oracle_without_a_grid_is_printed_by_its_name():
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    moved = Shifts(1, shape=(1, 4), fill="wrap")
+    declared, grid = {"moved": moved, "mirrored": Flip(shape=(1, 4))}, {"unitary": [True]}
+    found = select_widths(declared, X, X[:, 0], {"moved": grid}, criterion="leave_one_out")
+    _, *settings, errors, star = str(found).splitlines()
+    ends = ["no change", "mirrored", "moved__unitary=True", "moved__unitary=True, mirrored"]
+    assert sorted(line[25:].strip() for line in settings) == sorted(ends)
+    assert errors == "Scores are means over samples +- standard errors."
+    assert star == "*  best setting, best_"
+    alone = str(select_widths(moved, X, X[:, 0], grid, criterion="marginal_likelihood")).splitlines()
+    assert alone[2].endswith("  unitary=True")
+    assert "standard errors" not in alone[-2]
+
+
 def test_an_oracle_without_a_grid_has_a_name():
     X, y = turned_patterns(20)
     text = str(select_widths(TURNS, X, y, n_draws=2, criterion="leave_one_out")).splitlines()

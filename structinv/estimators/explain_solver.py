@@ -64,6 +64,9 @@ class SolverExplanation(Tabulated):
                 answer = "no " if reason else "yes"
                 why = reason or ("used" if name == used else "supported, but a state above is used")
                 lines.append(f"  {name:<15} {answer}  {why}")
+        if self.states:
+            meaning = "A dual state is a form in which the solver stores the dual variables."
+            lines.append(f"{meaning} The first supported one is used.")
         return "\n".join(lines)
 
 

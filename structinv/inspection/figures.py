@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,13 @@ def single_axes(ax: Any, width: float, height: float) -> Axes:
 
 
 def row_of_axes(
-    ax: Any, count: int, width: float, height: float = 3.6, *, sharey: bool = False
+    ax: Any,
+    count: int,
+    width: float,
+    height: float = 3.6,
+    *,
+    sharey: bool = False,
+    titles: Sequence[str] = (),
 ) -> list[Axes]:
     """Return the panels of `ax`, or those of a new figure, from left to right.
 
@@ -46,6 +53,8 @@ def row_of_axes(
         Size of a panel of the new figure in inches.
     sharey : bool, default=False
         Whether the panels of the new figure share their vertical axis.
+    titles : sequence of str, default=()
+        Contents of the panels, for the error message.
 
     Raises
     ------
@@ -63,7 +72,11 @@ def row_of_axes(
     for panel in panels:
         _check_axes(panel)
     if len(panels) != count:
-        raise ValueError(f"ax must contain {count} Axes, got {len(panels)}")
+        contents = f" ({', '.join(titles)})" if titles else ""
+        raise ValueError(
+            f"ax must contain {count} Axes{contents}, got {len(panels)}: make them with "
+            f"plt.subplots(1, {count})"
+        )
     return panels
 
 

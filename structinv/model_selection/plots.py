@@ -64,7 +64,7 @@ def plot_settings(
         for n in range(len(values))
     ])  # fmt: skip
     lines = list(dict.fromkeys(labels.tolist()))
-    row = row_of_axes(ax, len(panels), 4.2, sharey=True)
+    row = row_of_axes(ax, len(panels), 4.2, sharey=True, titles=list(panels.values()))
     for axes, (column, title) in zip(row, panels.items(), strict=True):
         for number, line in enumerate(lines):
             chosen = np.flatnonzero(labels == line)

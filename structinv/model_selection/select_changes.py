@@ -74,18 +74,19 @@ class ChangesSelection(Tabulated):
 
     def __str__(self) -> str:
         table = self.table_
-        lines = [f"certified against {self.oracle_}", "   clean          certified      setting"]
-        for number, params in enumerate(table["params"]):
-            mark = "*" if number == self.best_index_ else "!" if table["uninformative"][number] else " "
-            shares = [
-                f"{table[name][number]:6.1%} +- {table[name + '_error'][number]:.1%}"
-                for name in ("clean", "certified")
-            ]
-            setting = ", ".join(f"{name}={value}" for name, value in params.items())
-            lines.append(f"{mark}  {shares[0]:<14} {shares[1]:<14} {setting}")
+        clean, certified = _with_errors(table, "clean"), _with_errors(table, "certified")
+        settings = [
+            ", ".join(f"{name}={value}" for name, value in params.items()) for params in table["params"]
+        ]
+        marks = np.where(table["uninformative"], "!", " ")
+        marks[self.best_index_] = "*"
+        lines = [f"certified against {self.oracle_}"]
+        for cells in zip([" ", *marks], clean, certified, ["setting", *settings], strict=True):
+            lines.append("  ".join(cells))
+        lines.append("Accuracies are means over folds +- standard errors.")
         if np.any(table["uninformative"]):
             lines.append("!  leaves almost nothing to learn in some folds")
-        return "\n".join([*lines, "*  best_params_"])
+        return "\n".join([*lines, "*  best setting, best_params_"])
 
     def plot(self, *, ax: Any = None) -> ChangesSelection:
         """Plot clean and certified accuracy along the grid, with standard errors.
@@ -106,6 +107,14 @@ class ChangesSelection(Tabulated):
         self.axes_ = plot_settings(self.table_, self.best_index_, ax=ax)
         self.figure_ = self.axes_[0].figure
         return self
+
+
+def _with_errors(table: dict[str, Any], name: str) -> list[str]:
+    """Return a column of accuracies with its header, right-aligned."""
+    pairs = zip(table[name], table[f"{name}_error"], strict=True)
+    cells = [name, *(f"{mean:6.1%} +- {error:.1%}" for mean, error in pairs)]
+    width = max(map(len, cells))
+    return [f"{cell:>{width}}" for cell in cells]
 
 
 def select_changes(

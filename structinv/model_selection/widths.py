@@ -125,12 +125,15 @@ class WidthsSelection(Tabulated):
         for number, params in enumerate(self.table_["params"]):
             score, error = self.table_["score"][number], self.table_["score_error"][number]
             about = "" if np.isnan(error) else f" +- {error:.2g}"
-            setting = ", ".join(f"{name}={value}" for name, value in params.items())
             # A single oracle without a grid has no parameters.
-            setting = setting or _name_of(self.table_["oracles"][number])
+            oracle = self.table_["oracles"][number]
+            setting = _setting_text(params, oracle) or _name_of(oracle)
             mark = "*" if number == self.best_index_ else " "
             lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
-        return "\n".join([*lines, "*  best_"])
+        if not np.isnan(self.table_["score_error"]).all():
+            parts = "folds" if self.criterion == "cross_validation" else "samples"
+            lines.append(f"Scores are means over {parts} +- standard errors.")
+        return "\n".join([*lines, "*  best setting, best_"])
 
     def plot(self, *, ax: Axes | None = None) -> WidthsSelection:
         """Plot scores against the range of transformations, with standard errors.
@@ -402,6 +405,15 @@ def _setting(
             params[name] = True
     # A @ B applies B, then A.
     return params, reduce(lambda before, after: after @ before, made) if made else Identity()
+
+
+def _setting_text(params: dict[str, Any], oracle: InvarianceOracle) -> str:
+    """Return the parameters as text; an oracle without a grid has only its name."""
+    known = oracle.get_params()
+    return ", ".join(
+        name if value is True and "__" not in name and name not in known else f"{name}={value}"
+        for name, value in params.items()
+    )
 
 
 def _name_of(oracle: InvarianceOracle) -> str:
