@@ -186,6 +186,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         -------
         ndarray or CSR matrix of shape (n_samples, n_features)
             Perturbed samples. They are sparse if `X` is sparse, and a stack of images if `X` is one.
+            A DataFrame results in an ndarray without column names.
         """
         rows, labels, oracle = self._labeled(X, y, oracle)
         points: Any = self._worst_change(rows, labels, oracle, points=True).points

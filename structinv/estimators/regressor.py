@@ -136,6 +136,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         -------
         ndarray or CSR matrix of shape (n_samples, n_features)
             Perturbed samples. They are sparse if `X` is sparse, and a stack of images if `X` is one.
+            A DataFrame results in an ndarray without column names.
         """
         rows, oracle = self._rows_to_change(X, oracle)
         targets = self._scores(rows)[:, 0] if y is None else as_targets(y, rows.shape[0])
