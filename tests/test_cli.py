@@ -112,8 +112,7 @@ class TestFit:
         ).fit(X, y)
         np.testing.assert_allclose(saved.classifier.coef_, direct.coef_, atol=1e-12)
         assert saved.classifier.oracle.get_params() == direct.oracle.get_params()
-        parameters = "distribution=uniform, high=8.0, low=0.5, max_changes=3, spread=None"
-        assert saved.oracle_name() == f"FScale({parameters})"
+        assert saved.oracle_name() == "FScale(high=8.0, max_changes=3)"
 
     @pytest.mark.parametrize(
         ("options", "oracle"),
@@ -199,14 +198,21 @@ class TestFit:
             ("--oracle ellipsoid", "--oracle ellipsoid requires factor"),
             ("--oracle box", "--oracle box requires --radius"),
             ("", "--oracle fscale, the default, requires --max-changes"),
-            ("--oracle box --radius 1 --kernel rbf", "requires an oracle with an orbit"),
+            (
+                "--oracle box --radius 1 --kernel rbf",
+                "--oracle box does not support --kernel: omit --kernel",
+            ),
+            ("--oracle shifts", "--oracle shifts requires --pixels"),
+            ("--oracle rotations", "--oracle rotations requires --degrees"),
+            ("--oracle scalings", "--oracle scalings requires --factors"),
+            ("--oracle shears", "--oracle shears requires --factors"),
             (
                 "--oracle fadd --max-changes 1 --only-for eggs",
                 "--only-for must list labels of DATA .*, got 'eggs'",
             ),
             ("--oracle fadd --max-changes 1 --value 0", "value"),
             ("--oracle fadd --max-changes 9999", "the number of features that may be added"),
-            ("--oracle fedit --max-changes 1 --scale 2", "scale must be a pair"),
+            ("--oracle fedit --max-changes 1 --scale 2", "--scale must be two factors .* got '2'"),
             ("--gamma 1", "--gamma requires --kernel"),
             ("--kernel rbf --gamma x", "--gamma must be .* got 'x'"),
             ("--C much", "--C must be .* got 'much'"),
@@ -226,10 +232,11 @@ class TestFit:
             ("--accept-gap nan", "--accept-gap"),
             ("--oracle rotations --degrees a", "--degrees must be numbers"),
             ("--oracle shifts --shape 10", "--shape must be height x width"),
-            ("--max-changes -1", "max_changes"),
-            ("--max-changes 1 --low 2", "low"),
-            ("--max-changes 1 --C 0", "C"),
-            ("--max-changes 1 --solver magic", "solver.*magic"),
+            ("--max-changes -1", "--max-changes must"),
+            ("--max-changes 1 --low 2", "--low"),
+            ("--max-changes 1 --C 0", "--C must"),
+            ("--max-changes 1 --tol -1", "--tol must"),
+            ("--max-changes 1 --solver magic", "--solver must be one of auto, bmrm, .* got 'magic'"),
         ],
     )
     def test_bad_options(self, folder, tmp_path, options, message):
@@ -267,7 +274,9 @@ class TestEvaluate:
         assert clean == pytest.approx(100 * saved.classifier.score(X, y), abs=0.05)
         assert certified == pytest.approx(100 * saved.classifier.certify(X, y).accuracy, abs=0.05)
         assert certified <= attacked <= clean
-        assert ("FDrop(max_changes=2)" if model == "rows" else "TokenEdits(") in out
+        assert (
+            "FDrop(max_changes=2)" if model == "rows" else "TokenEdits(edit='drop', max_changes=2)"
+        ) in out
         for name in saved.label_names(saved.classifier.classes_):
             assert len(numbers_after(out, name)) == 3
 

@@ -132,6 +132,15 @@ def test_predict_prints_the_perturbations_of_the_certificate(folder):
     assert "certified for the model's perturbations, Identity()" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("content", "noted"), [("He PRP reckons\n", True), ("He PRP\nreckons VBZ\n", False)]
+)
+def test_predict_notes_lines_that_may_be_sentences(folder, content, noted):
+    result = run("predict", folder / "model", "-", input=content)
+    assert result.exit_code == 0
+    assert ("note: lines of DATA may be whole sentences" in result.stderr) == noted
+
+
 def test_spans_need_an_extra_and_labels_of_spans(folder, monkeypatch):
     def refuse(*_):
         raise ModuleNotFoundError('span scores require seqeval: pip install "structinv[sequences]"')
@@ -185,7 +194,7 @@ def test_classes_have_weights(folder):
     [
         (["--kernel", "rbf"], "--kernel is not available for sentences"),
         (["--C", "auto"], "--C must be a number above 0 for sentences, got auto"),
-        (["--oracle", "shifts"], "--oracle shifts requires dense rows"),
+        (["--oracle", "shifts", "--pixels", "1"], "--oracle shifts requires dense rows"),
         (["--class-weight", "B-XX=2"], "--class-weight must list labels of DATA"),
     ],
 )

@@ -98,6 +98,7 @@ class TestFiles:
         result = run("fit", "-", *PLAIN, "-o", "-", input=content)
         assert result.exit_code == 0, result.output
         assert "relative gap" in result.stderr
+        assert "written to standard output" in result.stderr
         (tmp_path / "m").write_bytes(result.stdout_bytes)
         expected = succeed("predict", tmp_path / "m", folder / data)
         result = run("predict", tmp_path / "m", "-", "-o", "-", input=gzip.compress(content))
@@ -206,7 +207,8 @@ class TestDenseRows:
         again = InvariantSVC(Identity(), gamma=0.05, C=10.0, tol=0.01, random_state=0).fit(X, y)
         np.testing.assert_array_equal(saved.classifier.decision_function(X), again.decision_function(X))
         assert isinstance(structinv.load(tmp_path / "m"), InvariantSVC)
-        assert "linear" in fail("explain", tmp_path / "m", folder / "wine.csv", "--row", 0).lower()
+        line = fail("explain", tmp_path / "m", folder / "wine.csv", "--row", 0)
+        assert "explain requires a linear model, but MODEL has a kernel" in line
 
     def test_images(self, tmp_path):
         X, y = load_digits(n_class=2, return_X_y=True)
@@ -221,6 +223,22 @@ class TestDenseRows:
             kernel = ("--kernel", "poly", "--degree", 2, "--tol", 0.1, "--shape", "8x8", "--zero-based")
             succeed("fit", tmp_path / "digits", *options, *kernel, "-o", tmp_path / "m")
             assert repr(load_model(tmp_path / "m").classifier.oracle) == repr(oracle)
+
+    def test_images_with_shifted_feature_numbers(self, tmp_path):
+        """The first pixel is 0 in all images, so the file has no feature number 0."""
+        X, y = load_digits(n_class=2, return_X_y=True)
+        dump_svmlight_file(X[:20] / 16, y[:20], str(tmp_path / "digits"))
+        options = ("--oracle", "shifts", "--pixels", 1, "--kernel", "rbf", "--tol", 0.1)
+        line = fail("fit", tmp_path / "digits", *options, "-o", tmp_path / "m")
+        assert "--shape must be height x width" in line
+        assert "pass --zero-based if the first pixel has number 0" in line
+        result = run("fit", tmp_path / "digits", *options, "--shape", "8x8", "-o", tmp_path / "m")
+        assert "has no feature number 0, so numbers start at 1" in result.stderr
+        for given in ("--zero-based", "--one-based"):
+            result = run(
+                "fit", tmp_path / "digits", *options, "--shape", "8x8", given, "-o", tmp_path / "m"
+            )
+            assert "no feature number 0" not in result.stderr
 
 
 class TestWeights:
@@ -322,7 +340,7 @@ class TestReports:
         result = run("explain", folder / "text.model", tmp_path / "new", "--row", 0)
         assert result.exit_code == 0, result.output
         assert "Row 0: no label, predicted spam" in result.stdout
-        assert "labels of DATA cannot be read" in result.stderr
+        assert "DATA has no valid labels" in result.stderr
 
     def test_explain_with_an_unknown_label(self, folder, tmp_path):
         first = (folder / "rows.svm").read_text().splitlines()[0]

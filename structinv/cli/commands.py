@@ -16,6 +16,7 @@ from .. import __version__
 from ..estimators.row_sources import some_rows
 from ..solvers import Status
 from . import options as given
+from .checks import check_explains, check_rows, check_solver
 from .conversion import Conversion
 from .converting import convert_file
 from .demo import run_demo
@@ -32,6 +33,7 @@ from .training import (
     class_weights,
     counts_tokens,
     dense_for,
+    factor_pair,
     image_shape,
     labels_that_change,
     limit_of_memory,
@@ -61,7 +63,9 @@ def _version(shown: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, metavar="", help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Train robust classifiers and certify their predictions."""
@@ -147,6 +151,7 @@ def fit(
     exit code after Ctrl-C is 130.
     """
     check_output(output, data)
+    check_solver(solver)
     tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
     source, learner = training_file(data, None if format is None else format.value, tokens)
     task = task_of(learner)
@@ -154,8 +159,7 @@ def fit(
     limit, memory = _accepted(tol, accept_gap), limit_of_memory(memory_limit)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"value": value, "present": present, "add": add, "drop": drop}
-    factors_of_words = numbers("--scale", scale)
-    settings |= {"scale": None if factors_of_words is None else tuple(factors_of_words)}
+    settings |= {"scale": factor_pair(scale)}
     settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
     settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
     weight = weight_of_losses(C)
@@ -178,6 +182,8 @@ def fit(
     reading = ReadOptions(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
     with working_on(f"reading {data.name}"):
         features, X, y = learner.learn(source, reading)
+    if learner.task == "rows":
+        check_rows(classifier, oracle, features, X, y)
     counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
@@ -255,8 +261,7 @@ def explain(
     not a class of MODEL, the score is that of the predicted label.
     """
     saved = load_model(model, data)
-    if not task_of(saved.features).explains:
-        raise ValueError("explain requires a model of rows or texts, but MODEL is a model of sentences")
+    check_explains(saved)
     source = data_at(data)
     X = unlabeled(saved.features, source, ignore_new_features)
     n_rows = _num_samples(X)
@@ -264,8 +269,8 @@ def explain(
         raise ValueError(f"--row must be between 0 and {n_rows - 1} for {data}, got {row}")
     try:
         label = labeled(saved.features, source, ignore_new_features)[1][[row]]
-    except ValueError as error:
-        say(f"explaining the predicted label, because the labels of DATA cannot be read: {error}")
+    except ValueError:
+        say("explaining the predicted label, because DATA has no valid labels")
         label = None
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)

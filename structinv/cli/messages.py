@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,6 +28,20 @@ from ..utils.passes import passes_shown_by
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
+
+# The parameter at the start of an error message of the library.
+_PARAMETER = re.compile(
+    r"^(error: )(C|tol|max_seconds|max_changes|low|high|value|add|scale|radius|pixels|degrees|factors"
+    r"|shape|gamma|degree) must\b"
+)
+
+# Advice of the library's warnings, and its form on the command line.
+_PHRASES = {
+    "class_weight='balanced'": "--class-weight balanced",
+    "structinv.select_changes compares such settings on held-out samples": (
+        "--C auto compares values of C on held-out samples"
+    ),
+}
 
 # Seconds between two updates of the spinner's text.
 PAUSE = 0.5
@@ -66,7 +81,10 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
 
 
 def say(text: str) -> None:
-    """Print one line on standard error."""
+    """Print one line on standard error, with options instead of names in Python."""
+    text = _PARAMETER.sub(lambda found: f"{found[1]}--{found[2].replace('_', '-')} must", text)
+    for in_python, in_shell in _PHRASES.items():
+        text = text.replace(in_python, in_shell)
     typer.echo("structinv: " + " ".join(text.split()), err=True)
 
 

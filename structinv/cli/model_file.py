@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from ..datasets.opening import is_standard_input
 from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.target_labels import label_name
-from ..oracles import Identity
+from ..oracles import Identity, InvarianceOracle
 from ..persistence.model_files import model_bytes, read_model
 from .kinds import features_from_notes
 from .row_files import Labels
@@ -54,10 +55,8 @@ class SavedModel:
             )
 
     def oracle_name(self) -> str:
-        """Return the oracle with all its parameters, as text."""
-        oracle = self.classifier.oracle or Identity()
-        listed = ", ".join(f"{name}={value}" for name, value in oracle.get_params(False).items())
-        return f"{type(oracle).__name__}({listed})"
+        """Return the oracle as text, with the parameters that differ from their defaults."""
+        return _described(self.classifier.oracle or Identity())
 
     def content(self) -> bytes:
         """Return the bytes of a model file.
@@ -66,6 +65,17 @@ class SavedModel:
         """
         notes = {"features": self.features.notes(), "training": self.training}
         return model_bytes(self.features.around(self.classifier), notes=notes)
+
+
+def _described(oracle: InvarianceOracle) -> str:
+    parameters = inspect.signature(type(oracle)).parameters
+    listed = [
+        f"{name}={_described(value) if isinstance(value, InvarianceOracle) else repr(value)}"
+        for name, value in oracle.get_params(deep=False).items()
+        # The kind of edit is of interest, even if it is the default.
+        if name == "edit" or repr(value) != repr(parameters[name].default)
+    ]
+    return f"{type(oracle).__name__}({', '.join(listed)})"
 
 
 def load_model(path: Path, data: Path | None = None) -> SavedModel:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from ..datasets.conll import conll_bytes
+from ..datasets.conll import Sentence, conll_bytes
 from ..rows import RowFolder
 from ..utils.files import written_atomically
 from .kinds import Data, unlabeled
@@ -105,6 +105,7 @@ def predict_sentences(saved: SavedModel, data: Data, options: PredictOptions) ->
             )
     source = saved.features.read_folder(data) if isinstance(data, RowFolder) else data
     X, sentences = saved.features.read_sentences(source)
+    _note_layout(saved, sentences)
     columns = [saved.classifier.predict(X)]
     if options.certify:
         _print_perturbations(saved)
@@ -117,6 +118,18 @@ def predict_sentences(saved: SavedModel, data: Data, options: PredictOptions) ->
     ]
     blanks = any(" " in cell for tokens in filled for cells in tokens for cell in cells)
     yield conll_bytes(filled, separator="\t" if blanks else " "), sum(map(len, filled))
+
+
+def _note_layout(saved: SavedModel, sentences: list[Sentence]) -> None:
+    """Print a note if each line of the input may be a whole sentence."""
+    labels = {tokens[0][-1] for tokens in sentences if len(tokens[0]) > saved.features.n_columns}
+    if all(len(tokens) == 1 for tokens in sentences) or (
+        labels and labels.isdisjoint(saved.classifier.classes_)
+    ):
+        say(
+            "note: lines of DATA may be whole sentences. Pass one token per line, and a blank line "
+            "after each sentence"
+        )
 
 
 def _print_perturbations(saved: SavedModel) -> None:

@@ -19,6 +19,7 @@ from .messages import progress_of
 from .model_file import SavedModel
 from .parts import parts_of
 from .row_files import Labels
+from .writing import is_standard
 
 
 def percent(fraction: float) -> str:
@@ -32,6 +33,11 @@ def counted(counts: dict[str, Any]) -> str:
     return ", ".join(f"{counts[name]} {name}" for name in names)
 
 
+def print_line(console: Console, text: str) -> None:
+    """Print a line without breaks, so that names of oracles can be searched and copied."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
 def training_report(
     console: Console, training: dict[str, Any], output: Path, certified: str = ""
 ) -> None:
@@ -42,7 +48,8 @@ def training_report(
         f" {escape(training['status'])}",
         highlight=False,
     )
-    console.print(f"saved to {escape(str(output))}", highlight=False)
+    place = "written to standard output" if is_standard(output) else f"saved to {escape(str(output))}"
+    console.print(place, highlight=False)
     _print_note(console, certified)
 
 
@@ -76,7 +83,8 @@ def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) ->
     """Print clean, attacked and certified accuracy, per class and for all rows."""
     saved.check_labels(y)
     tally = _tally(saved, X, y)
-    table = Table(title=f"Accuracy for the perturbations {escape(saved.oracle_name())}")
+    print_line(console, f"Accuracy for the perturbations {escape(saved.oracle_name())}")
+    table = Table()
     table.add_column("class")
     for name in ("rows", "accuracy", "under attack", "certified"):
         table.add_column(name, justify="right")
@@ -140,12 +148,12 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
     predicted = saved.classifier.predict(X)
     (guess,) = saved.label_names(predicted)
     (label,) = saved.label_names(predicted if y is None else y)
-    table = Table(
-        title=f"Row {row}: {title}, predicted {escape(guess)}; most damaging perturbation for"
+    print_line(
+        console,
+        f"Row {row}: {title}, predicted {escape(guess)}; most damaging perturbation for"
         f" {escape(saved.oracle_name())}",
-        caption=f"The score is the margin of the label {escape(label)}. If it is above 0, the model "
-        f"predicts {escape(label)}.",
     )
+    table = Table()
     table.add_column("word or feature", overflow="fold")
     for name in ("before", "after", "change of score", "score"):
         table.add_column(name, justify="right")
@@ -156,6 +164,11 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
         cells = (f"{before:.4g}", f"{after:.4g}", f"{move:+.4f}", f"{margin:.4f}")
         table.add_row(escape(saved.features.name(column)), *cells)
     console.print(table)
+    print_line(
+        console,
+        f"The score is the margin of the label {escape(label)}. If it is above 0, the model "
+        f"predicts {escape(label)}.",
+    )
     console.print(_verdict(edit), highlight=False)
     _print_note(console, saved.features.certified)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -62,6 +63,12 @@ class NumberedFeatures(Features):
         if zero_based is None:
             zero_based = X.nnz > 0 and int(X.indices.min()) == 0
             X = X if zero_based else X[:, 1:]
+            if not zero_based and X.shape[1] < reading.n_features:
+                warnings.warn(
+                    f"{name_of(source)} has no feature number 0, so numbers start at 1: pass "
+                    "--zero-based if the first pixel has number 0, otherwise pass --one-based",
+                    stacklevel=2,
+                )
         X.resize(X.shape[0], max(X.shape[1], reading.n_features))
         if X.shape[1] == 0:
             raise ValueError(

@@ -14,7 +14,7 @@ from ..model_selection import span_scores
 from ..model_selection.entity_scores import SpanScores, are_spans
 from .messages import say
 from .model_file import SavedModel
-from .reports import percent
+from .reports import percent, print_line
 
 
 def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[str]]) -> None:
@@ -30,7 +30,8 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
     ]
     whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
     certified, attacked, n_certified_tokens = _certified(saved, X, y, predicted)
-    table = Table(title=f"Accuracy for perturbations of every token, {escape(saved.oracle_name())}")
+    print_line(console, f"Accuracy for perturbations of every token, {escape(saved.oracle_name())}")
+    table = Table()
     table.add_column("unit")
     for name in ("number", "accuracy", "under attack", "certified"):
         table.add_column(name, justify="right")

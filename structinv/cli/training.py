@@ -35,6 +35,9 @@ ORACLE_OPTIONS = (
     *("radius", "pixels", "degrees", "factors", "shape"),
 )
 
+# Options with the values of a transformation. In Python, an interval can replace them.
+VALUES = {"shifts": "pixels", "rotations": "degrees", "scalings": "factors", "shears": "factors"}
+
 # Edits of tokens in texts, by the name of the oracle that edits words of rows.
 TOKEN_ORACLES = {"fdrop": "drop", "fadd": "add"}
 
@@ -80,6 +83,18 @@ def build_classifier(
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}: remove it")
     return _BUILDERS[task](oracle, given, kernel, parameters)
+
+
+def factor_pair(text: str | None) -> tuple[float, ...] | None:
+    """Parse ``--scale``, a pair of factors such as ``0.5,2``."""
+    factors = numbers("--scale", text)
+    if factors is None:
+        return None
+    if len(factors) != 2:
+        raise ValueError(
+            f"--scale must be two factors separated by a comma, such as 0.5,2, got {text!r}"
+        )
+    return tuple(factors)
 
 
 def counts_tokens(oracle: str | None, scaling: str, unit_length: bool, kernel: bool) -> bool:
@@ -135,9 +150,10 @@ def dense_for(classifier: Any) -> str | None:
 
 
 def _needed(oracle: str) -> set[str]:
-    """Return the names of the parameters without a default."""
+    """Return the names of the parameters that a command must set."""
     parameters = inspect.signature(REGISTRY[oracle]).parameters.values()
-    return {each.name for each in parameters if each.default is each.empty}
+    needed = {each.name for each in parameters if each.default is each.empty}
+    return needed | {VALUES[oracle]} if oracle in VALUES else needed
 
 
 def _usable() -> list[str]:
