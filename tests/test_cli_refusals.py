@@ -100,7 +100,7 @@ def test_lines_of_rows(lines):
     source = BytesIO(b"\n".join(lines) + b"\n")
     places = [k for k, line in enumerate(lines, start=1) if line.strip() and line[:1] != b"#"]
     assert [line_of_row(source, row) for row in range(len(places))] == places
-    with pytest.raises(IndexError, match="fewer rows"):
+    with pytest.raises(IndexError, match="too few rows"):
         line_of_row(source, len(places))
 
 

@@ -6,6 +6,7 @@ from math import isqrt
 from typing import Any
 
 from ..estimators import InvariantSVC
+from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY
 from .model_file import SavedModel
 from .tasks import task_of
@@ -34,8 +35,9 @@ def check_rows(classifier: Any, oracle: str | None, features: Any, X: Any, y: An
     y : ndarray of shape (n_samples,)
         Labels.
     """
-    _check_shape(classifier.oracle, features, X.shape[1])
-    if not isinstance(classifier, InvariantSVC) or classifier.oracle.bind(X[:1], y[:1]).changes():
+    changes: InvarianceOracle = classifier.oracle
+    _check_shape(changes, features, X.shape[1])
+    if not isinstance(classifier, InvariantSVC) or changes.bind(X[:1], y[:1]).changes() is not None:
         return
     advice = ", or use matrices with at most 6 rows" if oracle == "permutations" else ""
     raise ValueError(f"--oracle {oracle} does not support --kernel: omit --kernel{advice}")

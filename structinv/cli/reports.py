@@ -34,7 +34,7 @@ def counted(counts: dict[str, Any]) -> str:
 
 
 def print_line(console: Console, text: str) -> None:
-    """Print a line without breaks, so that names of oracles can be searched and copied."""
+    """Print text in one line, even if the terminal is narrow."""
     console.print(text, highlight=False, soft_wrap=True)
 
 
