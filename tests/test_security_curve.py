@@ -89,6 +89,17 @@ def test_the_plot_has_one_line_per_model():
     assert [line.get_label() for line in axes.lines] == ["plain", "logistic", "robust"]
 
 
+def test_print_and_plot_have_the_same_words():
+    curve = security_curve(models(), X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad")
+    axes = curve.plot().ax_
+    title, head, *_ = str(curve).splitlines()
+    assert head.split() == ["edits", "0", "1"]
+    assert "number of edits" in axes.get_xlabel()
+    for word in ("detection rate", "false-positive rate"):
+        assert word in title.lower()
+        assert word in axes.get_ylabel()
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [

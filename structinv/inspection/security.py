@@ -60,8 +60,8 @@ class SecurityCurve(Tabulated):
     >>> rates, alarms = {"svm": np.array([0.9, 0.4])}, {"svm": 0.01}
     >>> SecurityCurve([0, 5], rates, alarms, {"svm": 0.0}, "spam", 0.01)
     Detection rate of 'spam' at a false-positive rate of at most 0.01
-      changes       0       5
-      svm       90.0%   40.0%
+      edits       0       5
+      svm     90.0%   40.0%
     """
 
     n_changes: list[int]
@@ -73,10 +73,10 @@ class SecurityCurve(Tabulated):
 
     def __str__(self) -> str:
         head = "  ".join(f"{count:>6d}" for count in self.n_changes)
-        width = max([len("changes"), *map(len, self.detected)])
+        width = max([len("edits"), *map(len, self.detected)])
         lines = [
             f"Detection rate of {self.label!r} at a false-positive rate of at most {self.max_fpr:g}",
-            f"  {'changes':<{width}}  {head}",
+            f"  {'edits':<{width}}  {head}",
         ]
         for name, rates in self.detected.items():
             cells = "  ".join(f"{rate:>6.1%}" for rate in rates)
