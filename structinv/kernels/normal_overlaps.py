@@ -162,36 +162,43 @@ def _overlaps(
 
 @njit(cache=True, nogil=True)
 def _rest(
-    square: float, v: float, inverse: Any, along: Any, across: Any, cross: Any, own: Any, factor: Any
+    square: float,
+    v: float,
+    inverse: Any,
+    left_products: Any,
+    right_products: Any,
+    cross: Any,
+    right_gram: Any,
+    factor: Any,
 ) -> Any:
     """Return ``v D' C^-1 D`` and ``log |C / v|`` after elimination of the left axes."""
     r, s = cross.shape
-    grown, volume, rest = 0.0, 1.0, square
+    log_volume, volume, quadratic = 0.0, 1.0, square
     for a in range(r):
         volume *= 1.0 / (v * inverse[a])
-        rest -= along[a] * along[a] * inverse[a]
+        quadratic -= left_products[a] * left_products[a] * inverse[a]
         if volume > 1e100:
-            grown, volume = grown + np.log(volume), 1.0
+            log_volume, volume = log_volume + np.log(volume), 1.0
     for b in range(s):
-        part = across[b]
+        part = right_products[b]
         for a in range(r):
-            part -= cross[a, b] * along[a] * inverse[a]
+            part -= cross[a, b] * left_products[a] * inverse[a]
         for c in range(b + 1):
-            entry = v + own[b + 1, b + 1] if c == b else 0.0
+            entry = v + right_gram[b + 1, b + 1] if c == b else 0.0
             for a in range(r):
                 entry -= cross[a, b] * cross[a, c] * inverse[a]
             for k in range(c):
                 entry -= factor[b, k] * factor[c, k]
             if c < b:
                 factor[b, c] = entry * factor[c, c]
-                part -= factor[b, c] * across[c]
+                part -= factor[b, c] * right_products[c]
             else:
                 # The matrix is at least v, so only rounding makes a pivot smaller.
                 entry = max(entry, v)
                 factor[b, b] = 1.0 / np.sqrt(entry)
                 volume *= entry / v
-        across[b] = part * factor[b, b]
-        rest -= across[b] * across[b]
+        right_products[b] = part * factor[b, b]
+        quadratic -= right_products[b] * right_products[b]
         if volume > 1e100:
-            grown, volume = grown + np.log(volume), 1.0
-    return max(rest, 0.0), grown + np.log(volume)
+            log_volume, volume = log_volume + np.log(volume), 1.0
+    return max(quadratic, 0.0), log_volume + np.log(volume)

@@ -82,8 +82,8 @@ def mean_table(
                 cached = columns, others, _firsts(kernel, others)
             pair = _merged((points, cached[1]), (firsts, cached[2]))
             sides = [(each, half_norms(each)) for each in pair]
-            own = symmetric and columns == rows
-            _fill(kernel, sides[0], sides[1], (of_left, of_right), out[rows, columns], own)
+            on_diagonal = symmetric and columns == rows
+            _fill(kernel, sides[0], sides[1], (of_left, of_right), out[rows, columns], on_diagonal)
     if symmetric:
         _mirror(out)
     # The averages are checked instead of the many kernel values; they are finite only if those are.
@@ -156,10 +156,10 @@ def _fill(
 
     def work(tile: Tile) -> None:
         rows, columns = tile
-        these = slice(rows.start * s, rows.stop * s)
-        those = slice(columns.start * t, columns.stop * t)
-        norms = x[these], y[those]
-        values = kernel_table(kernel, points[these], others[those], norms)
+        left_points = slice(rows.start * s, rows.stop * s)
+        right_points = slice(columns.start * t, columns.stop * t)
+        norms = x[left_points], y[right_points]
+        values = kernel_table(kernel, points[left_points], others[right_points], norms)
         _means(values, of_left, of_right, np.empty(values.shape[1], dtype=values.dtype), out[tile])
 
     shared = kernel.thread_safe

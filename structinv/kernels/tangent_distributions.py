@@ -108,16 +108,21 @@ class TangentDistributionKernel(NormalOverlapKernel):
     def _made(self, X: np.ndarray) -> DirectedRows:
         axes, squares, variances = self._spreads(X)
         along, d = np.log1p(squares / variances[:, None]).sum(axis=1), X.shape[1]
-        own = np.zeros(len(X))
+        log_diagonal = np.zeros(len(X))
         if not self._is_one:
             rho = float(self.rho)
             # log |L|
-            size = d * (np.log(variances) + 2.0 * np.log(float(self.sigma))) + along
-            level = 0.5 * d * ((1.0 - 2.0 * rho) * np.log(2.0 * np.pi) - np.log(2.0 * rho))
-            own = level - (rho - 0.5) * size
+            log_det = d * (np.log(variances) + 2.0 * np.log(float(self.sigma))) + along
+            constant = 0.5 * d * ((1.0 - 2.0 * rho) * np.log(2.0 * np.pi) - np.log(2.0 * rho))
+            log_diagonal = constant - (rho - 0.5) * log_det
         # f is (2^d |L|)^(1/4) in units of sigma, since the kernel has |C / 2| instead of |C|, times the
         # root of K(x, x).
-        numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along + 0.5 * own, own
+        numbers = (
+            variances,
+            0.25 * np.log(2.0 * variances),
+            0.25 * along + 0.5 * log_diagonal,
+            log_diagonal,
+        )
         return normal_distributions(in_units(X, self.sigma), axes, squares, numbers)
 
     def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,10 +132,10 @@ class TangentDistributionKernel(NormalOverlapKernel):
         ratio = (float(self.sigma) / float(self.gamma_w)) ** 2
         axes, squares = orthogonal_directions(unit)
         # L's variance along an axis is 1 / (1 + ratio (J - square)), and 1 / (1 + ratio J) elsewhere.
-        whole = 1.0 + ratio * counts
+        precision = 1.0 + ratio * counts
         along = 1.0 + ratio * np.maximum(counts[:, None] - squares, 0.0)
-        excess = (ratio / whole)[:, None] / along
-        return axes * np.sqrt(excess)[:, :, None], squares * excess, 1.0 / whole
+        excess = (ratio / precision)[:, None] / along
+        return axes * np.sqrt(excess)[:, :, None], squares * excess, 1.0 / precision
 
     def _constants(self) -> tuple[float, float, float]:
         return 0.0, 0.5 * float(self.rho), 0.0 if self._is_one else np.inf

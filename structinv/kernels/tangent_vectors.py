@@ -84,15 +84,19 @@ class _TangentSum(DirectedKernel):
         return max(self._rates()[:3])
 
     def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
-        ours, theirs = left.stack, right.stack
-        d = ours.vectors.shape[2]
+        left_stack, right_stack = left.stack, right.stack
+        d = left_stack.vectors.shape[2]
         # The directions of one side are multiplied with the rows of the other side only.
-        forth = ours.vectors.reshape(-1, d) @ theirs.vectors[:, 0].T
-        back = np.ascontiguousarray(ours.vectors[:, 0]) @ theirs.vectors[:, 1:].reshape(-1, d).T
-        forth = forth.reshape(len(out), ours.size, -1)
-        back = back.reshape(*out.shape, theirs.size - 1)
+        left_by_rows = left_stack.vectors.reshape(-1, d) @ right_stack.vectors[:, 0].T
+        rows_by_right = (
+            np.ascontiguousarray(left_stack.vectors[:, 0]) @ right_stack.vectors[:, 1:].reshape(-1, d).T
+        )
+        left_by_rows = left_by_rows.reshape(len(out), left_stack.size, -1)
+        rows_by_right = rows_by_right.reshape(*out.shape, right_stack.size - 1)
         counts = left.numbers[:, 0], right.numbers[:, 0]
-        _tangent_sums(forth, back, ours.grams, theirs.grams, *counts, self._rates(), out)
+        _tangent_sums(
+            left_by_rows, rows_by_right, left_stack.grams, right_stack.grams, *counts, self._rates(), out
+        )
 
 
 class TangentVectorKernel(_TangentSum):

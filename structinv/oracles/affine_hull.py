@@ -99,12 +99,12 @@ def _sweep_box(
             continue
         margin, inner = _look(x, points[i], radius, y, c, f, target)
         # The intercept adds ``-free - bias * tau`` to the slope.
-        bias, free = 0.0, 0.0
+        intercept_rate, intercept_offset = 0.0, 0.0
         if intercept:
             margin += y * f[d]
             inner += y * f[d] * tau
-            bias = c
-            free = y * f[d] - c * tau
+            intercept_rate = c
+            intercept_offset = y * f[d] - c * tau
         gap = c * ((1.0 - margin if margin < 1.0 else 0.0) - tau + inner)
         if gap <= 0.0:
             continue
@@ -114,7 +114,7 @@ def _sweep_box(
         low, high, old = -1.0, 2.0, tau
         for _ in range(_LEVEL_STEPS):
             slope, curve = _box_slope(tau, target, x, radius, c)
-            slope, curve = slope + 1.0 - free - bias * tau, curve + bias
+            slope, curve = slope + 1.0 - intercept_offset - intercept_rate * tau, curve + intercept_rate
             if (tau == 1.0 and slope > 0.0) or (tau == 0.0 and slope < 0.0):
                 break
             if abs(slope) <= _SETTLED + 1e-13 * tau * curve:
@@ -183,18 +183,18 @@ def _ball_pass(tau, mu, theta, g, row, p):
     length, excess = tau * bounds[0], 0.0
     for _ in range(_SECULAR_STEPS):
         # Squared length of theta, and minus half its derivative.
-        size, fall = 0.0, 0.0
+        square, slope = 0.0, 0.0
         for k in range(theta.size):
-            # For a zero direction `top` is 0. Its theta stays 0: mu may be 0, too.
-            top = g[k] + c * tau * cross[k]
-            inverse = 1.0 / (c * gram[k, 0] + mu) if top != 0 else 0.0
-            theta[k] = -top * inverse
-            size += theta[k] * theta[k]
-            fall += theta[k] * theta[k] * inverse
-        excess = np.sqrt(size) - length
+            # For a zero direction `numerator` is 0. Its theta stays 0: mu may be 0, too.
+            numerator = g[k] + c * tau * cross[k]
+            inverse = 1.0 / (c * gram[k, 0] + mu) if numerator != 0 else 0.0
+            theta[k] = -numerator * inverse
+            square += theta[k] * theta[k]
+            slope += theta[k] * theta[k] * inverse
+        excess = np.sqrt(square) - length
         if (mu == 0 and excess <= 0) or abs(excess) <= 1e-12 * length:
             break
-        mu = mu + size / fall * excess / length if fall > 0 else 0.0
+        mu = mu + square / slope * excess / length if slope > 0 else 0.0
         mu = 0.0 if mu < 0.0 else mu
     if excess > 0:
         for k in range(theta.size):
@@ -204,55 +204,56 @@ def _ball_pass(tau, mu, theta, g, row, p):
 
 
 @njit(cache=True, nogil=True)
-def _solve(tau, theta, h0, h, row, g, p):
+def _solve(tau, theta, h0, margins, row_data, margins_without, products):
     """Update a row: steps over theta alternate with steps along the ray of (tau, theta).
 
-    All steps are exact. ``h0`` and ``h`` are the margins of the row and of its directions; ``h`` is
-    updated. ``g0`` and ``g`` are the same without the plane of this row. ``row`` contains the weight,
-    the squared length of x, the products of x with the directions, their Gram matrix, the bounds, and
-    True for a ball. Returns tau, and the gap before the update: loss minus averaged plane.
+    All steps are exact. ``h0`` and ``margins`` are the margins of the row and of its directions;
+    ``margins`` is updated. ``g0`` and ``margins_without`` are the same without the plane of this row.
+    ``row_data`` contains the weight, the squared length of x, the products of x with the directions,
+    their Gram matrix, the bounds, and True for a ball. Returns tau, and the gap before the update: loss
+    minus averaged plane.
     """
-    c, square, cross, _gram, bounds, ball = row
+    c, square, cross, _gram, bounds, ball = row_data
     first, mu, g0 = 0.0, 0.0, h0
     for step in range(_INNER_STEPS + 1):
-        loss = 1.0 - h0 + _reach(h, bounds, ball)
-        gap = (loss if loss > 0.0 else 0.0) - tau + tau * h0 + _dot(theta, h)
+        loss = 1.0 - h0 + _reach(margins, bounds, ball)
+        gap = (loss if loss > 0.0 else 0.0) - tau + tau * h0 + _dot(theta, margins)
         if gap <= (_LEAVE * first + 1e-12 if step > 0 else 0.0) or step == _INNER_STEPS:
             break
         if step == 0:
             first = gap
-            _image(tau, theta, row, p)
+            _image(tau, theta, row_data, products)
             g0 = h0 - c * (tau * square + _dot(cross, theta))
             for k in range(theta.size):
-                g[k] = h[k] - c * p[k]
-            if 1.0 - g0 + _reach(g, bounds, ball) <= 0:
+                margins_without[k] = margins[k] - c * products[k]
+            if 1.0 - g0 + _reach(margins_without, bounds, ball) <= 0:
                 for k in range(theta.size):
-                    theta[k], h[k] = 0.0, g[k]
+                    theta[k], margins[k] = 0.0, margins_without[k]
                 return 0.0, first
-            if ball and tau > 0 and h.size > 0:
-                mu = np.sqrt(_dot(h, h)) / (tau * bounds[0])
+            if ball and tau > 0 and margins.size > 0:
+                mu = np.sqrt(_dot(margins, margins)) / (tau * bounds[0])
         if tau == 0:
             # Start at the point of T with the smallest margin.
-            tau, length = 1.0, np.sqrt(_dot(g, g))
+            tau, length = 1.0, np.sqrt(_dot(margins_without, margins_without))
             for k in range(theta.size):
                 if ball:
-                    theta[k] = -bounds[0] * g[k] / length if length > 0 else 0.0
+                    theta[k] = -bounds[0] * margins_without[k] / length if length > 0 else 0.0
                 else:
-                    theta[k] = -bounds[k] if g[k] > 0 else bounds[k]
-            _image(tau, theta, row, p)
+                    theta[k] = -bounds[k] if margins_without[k] > 0 else bounds[k]
+            _image(tau, theta, row_data, products)
         elif ball:
-            mu = _ball_pass(tau, mu, theta, g, row, p)
+            mu = _ball_pass(tau, mu, theta, margins_without, row_data, products)
         else:
-            _coordinate_pass(tau, theta, g, row, p)
+            _coordinate_pass(tau, theta, margins_without, row_data, products)
         # The step along the ray multiplies tau and theta by the best common factor.
-        curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, p))
-        slope = tau - tau * g0 - _dot(theta, g)
+        curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, products))
+        slope = tau - tau * g0 - _dot(theta, margins_without)
         slope = 0.0 if slope < 0.0 else slope
         factor = slope / curve if slope * tau < curve else 1.0 / tau
         for k in range(theta.size):
             theta[k] *= factor
-            p[k] *= factor
-            h[k] = g[k] + c * p[k]
+            products[k] *= factor
+            margins[k] = margins_without[k] + c * products[k]
         tau = factor * tau if factor * tau < 1.0 else 1.0
         h0 = g0 + c * (tau * square + _dot(cross, theta))
     return tau, first

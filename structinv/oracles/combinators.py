@@ -402,9 +402,9 @@ class _SplitHull(Hull):
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
         found = [hull.candidates(f, local) for hull, _, local in self._by_hull(rows)]
-        averages, corners, known = zip(*found, strict=True)
+        averages, corners, descriptions = zip(*found, strict=True)
         mask = self.mask[rows]
-        return interleave(mask, *averages), interleave(mask, *corners), known
+        return interleave(mask, *averages), interleave(mask, *corners), descriptions
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any

@@ -187,42 +187,42 @@ def _exchange(places, alphas, h, unit, gram, goal, image):
 
 
 @njit(cache=True, nogil=True)
-def _solve(places, alphas, h, unit, gram, low, high, goal, rounds, work):
+def _solve(ts, alphas, h, unit_margin, gram, low, high, tolerance, rounds, work):
     """Add the worst t and step dual variables until the gap is small; return the first gap."""
     negative, image = work[0, : h.size], work[1, : h.size]
     first = 0.0
     for round_number in range(rounds):
-        # Find the t with the smallest margin; `slope` is `unit` minus this margin.
+        # Find the t with the smallest margin; `slope` is `unit_margin` minus this margin.
         degree = 0
         for k in range(h.size):
             negative[k] = -h[k]
             if h[k] != 0.0:
                 degree = k
         t, highest = largest_place(negative[: degree + 1], low, high, work[2], work[3], work[4:6])
-        slope = unit + highest
+        slope = unit_margin + highest
         # Gap: loss minus averaged plane.
         gap = 0.0 if slope < 0.0 else slope
-        for j in range(places.size):
+        for j in range(ts.size):
             if alphas[j] > 0.0:
-                gap -= alphas[j] * (unit - _at(h, places[j]))
+                gap -= alphas[j] * (unit_margin - _at(h, ts[j]))
         if round_number == 0:
             first = gap
-            goal = _LEAVE * gap if rounds == _ROUNDS and _LEAVE * gap > goal else goal
-        if gap <= goal:
+            tolerance = _LEAVE * gap if rounds == _ROUNDS and _LEAVE * gap > tolerance else tolerance
+        if gap <= tolerance:
             break
         if slope > 0.0:
             slot = 0
-            for j in range(places.size):
-                if places[j] == t and alphas[j] > 0.0:
+            for j in range(ts.size):
+                if ts[j] == t and alphas[j] > 0.0:
                     slot = j
                     break
                 if alphas[j] < alphas[slot]:
                     slot = j
-            if alphas[slot] > 0.0 and places[slot] != t:
-                _move(-alphas[slot], places[slot], 0.0, True, gram, h, image)
+            if alphas[slot] > 0.0 and ts[slot] != t:
+                _move(-alphas[slot], ts[slot], 0.0, True, gram, h, image)
                 alphas[slot] = 0.0
-            places[slot] = t
-        _exchange(places, alphas, h, unit, gram, 0.1 * goal, image)
+            ts[slot] = t
+        _exchange(ts, alphas, h, unit_margin, gram, 0.1 * tolerance, image)
     return first
 
 
@@ -285,14 +285,14 @@ def _fit(gram, targets, taus, low, high, places, alphas, h, curve, work):
         if taus[i] == 0.0:
             continue
         # Rescale the products, so that they and tau have similar weights in the objective.
-        heavy = 0.0
+        largest_square = 0.0
         for k in range(size):
-            heavy = gram[i, k, k] if gram[i, k, k] > heavy else heavy
-        heavy = heavy if heavy > 0.0 else 1.0
+            largest_square = gram[i, k, k] if gram[i, k, k] > largest_square else largest_square
+        largest_square = largest_square if largest_square > 0.0 else 1.0
         for k in range(size):
-            h[k] = -targets[i, k] / heavy
+            h[k] = -targets[i, k] / largest_square
             for j in range(size):
-                curve[k, j] = gram[i, k, j] / heavy
+                curve[k, j] = gram[i, k, j] / largest_square
         h[0] -= taus[i]
         curve[0, 0] += 1.0
         _solve(places[i], alphas[i], h, 0.0, curve, low, high, 1e-15, _FIT_ROUNDS, work)

@@ -55,12 +55,12 @@ def _score_some(indices, data, start, stop, W, work, size, score):
 
 
 @njit(**_PLAIN)
-def _load(slots, labels, taus, i, work, mass):
+def _load(slots, labels, taus, i, work, taus_by_label):
     """Load labels and dual variables of a row; return their number and sum."""
     first, size, total = slots[i, 0], slots[i, 1], 0.0
     for t in range(size):
         work[t] = labels[first + t]
-        mass[work[t]] = taus[first + t]
+        taus_by_label[work[t]] = taus[first + t]
         total += taus[first + t]
     return size, total
 
@@ -119,26 +119,26 @@ def _update(indices, data, start, stop, work, change, size, W):
 @njit(**_PLAIN)
 def sweep_identity(
     indptr, indices, data, codes, weights, square, cost, intercept,
-    slots, labels, taus, used, W, order, gaps, full, room, work, inside,
+    slots, labels, taus, used, W, order, gaps, full, workspace, work, inside,
 ):  # fmt: skip
     """Update the rows of ``order`` until the pool is full; return their number.
 
     An update is exact over the competing labels: a projection on a simplex (Crammer and Singer 2001,
     sec. 6; Keerthi et al. 2008). If ``full`` is true, all labels compete and gaps are exact. Otherwise,
-    only the labels of the active set compete. ``room`` (3, n_labels), ``work`` and ``inside`` are
+    only the labels of the active set compete. ``workspace`` (3, n_labels), ``work`` and ``inside`` are
     workspaces of zeros.
     """
     n_labels, last = W.shape[1], W.shape[0] - 1
-    score, mass, change = room[0], room[1], room[2]
+    score, taus_by_label, change = workspace[0], workspace[1], workspace[2]
     for number in range(order.size):
         i = order[number]
         if used[0] + 2 * (slots[i, 1] + NEWCOMERS + 1) > labels.size:
             return number
         c, truth, start, stop = weights[i], codes[i], indptr[i], indptr[i + 1]
-        size, total = _load(slots, labels, taus, i, work, mass)
+        size, total = _load(slots, labels, taus, i, work, taus_by_label)
         work[size] = truth
         size += 1
-        mass[truth] = max(1.0 - total, 0.0)
+        taus_by_label[truth] = max(1.0 - total, 0.0)
         if full:
             for k in range(n_labels):
                 score[k] = cost[truth, k] + (W[last, k] if intercept else 0.0)
@@ -150,7 +150,7 @@ def sweep_identity(
             _score_some(indices, data, start, stop, W, work, size, score)
         average, best = 0.0, -np.inf
         for t in range(size):
-            average += mass[work[t]] * score[work[t]]
+            average += taus_by_label[work[t]] * score[work[t]]
             best = max(best, score[work[t]])
         if full:
             for k in range(n_labels):
@@ -160,7 +160,7 @@ def sweep_identity(
             curve = c * (square[i] + intercept)
             for t in range(size):
                 inside[work[t]] = True
-            cut = _threshold(work, size, mass, score, curve)
+            cut = _threshold(work, size, taus_by_label, score, curve)
             if full:
                 for _ in range(min(NEWCOMERS, n_labels - size)):
                     k = _highest(score, inside)
@@ -168,24 +168,24 @@ def sweep_identity(
                         break
                     work[size], inside[k] = k, True
                     size += 1
-                    cut = _threshold(work, size, mass, score, curve)
+                    cut = _threshold(work, size, taus_by_label, score, curve)
             for t in range(size):
                 k = work[t]
                 inside[k] = False
                 if curve > 0:
-                    new = max(mass[k] * curve + score[k] - cut, 0.0) / curve
+                    new = max(taus_by_label[k] * curve + score[k] - cut, 0.0) / curve
                 else:
                     new = 1.0 if score[k] == best else 0.0
                     best += new
-                change[t] = -c * (new - mass[k])
-                mass[k] = new
+                change[t] = -c * (new - taus_by_label[k])
+                taus_by_label[k] = new
             _update(indices, data, start, stop, work, change, size, W)
             if intercept:
                 for t in range(size):
                     W[last, work[t]] += change[t]
-            _store(slots, labels, taus, used, i, work, size, mass, truth, full)
+            _store(slots, labels, taus, used, i, work, size, taus_by_label, truth, full)
         for t in range(size):
-            mass[work[t]] = 0.0
+            taus_by_label[work[t]] = 0.0
     return order.size
 
 

@@ -102,15 +102,15 @@ class UnionHull(Hull):
     def _exchange(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Take pairwise steps between averaged planes and worst members; return gaps."""
         planes: list[Matrix] = []
-        n_rows, worst = len(rows), []
+        n_rows, absorbable = len(rows), []
         taus = np.ones((n_rows, 2 * len(self.parts)))
         before = np.zeros(taus.shape)
         for number, part in enumerate(self.parts):
-            averages, corners, change = part.candidates(f, rows)
+            averages, corners, description = part.candidates(f, rows)
             planes += [averages, corners]
             taus[:, 2 * number] = part.taus[rows]
             before[:, 2 * number] = self.used_taus[number, rows]
-            worst.append(change)
+            absorbable.append(description)
         after, gaps = before.copy(), np.zeros(n_rows)
         q = taus.shape[1]
         work = np.zeros((q, q)), np.full(q, q), np.zeros((3, q)), np.zeros(f.size)
@@ -123,7 +123,7 @@ class UnionHull(Hull):
             old, remaining, steps = before[:, 2 * number], after[:, 2 * number], after[:, 2 * number + 1]
             keep = np.divide(remaining, old, out=np.zeros(n_rows), where=old > 0)
             factors = self.factors[number, rows]
-            part.absorb(rows, moved, keep[moved], (steps / factors)[moved], worst[number])
+            part.absorb(rows, moved, keep[moved], (steps / factors)[moved], absorbable[number])
             self.used_taus[number, rows] = factors * part.taus[rows]
             self.idle[number, rows] = 0
         return gaps

@@ -232,12 +232,12 @@ def image_maps(
     for first in range(0, size, step):
         part = slice(first, first + step)
         places, weights = _merge(*_warp_weights(shape, warps[part], gains[part], order, code))
-        there = weights != 0.0
-        counts[part] = np.count_nonzero(there, axis=-1)
+        nonzero = weights != 0.0
+        counts[part] = np.count_nonzero(nonzero, axis=-1)
         for k in range(weights.shape[-1]):
             sums[part] += weights[..., k]
-        indices.append(places[there].astype(np.int32))
-        data.append(weights[there])
+        indices.append(places[nonzero].astype(np.int32))
+        data.append(weights[nonzero])
     starts = np.concatenate([[0], np.cumsum(counts)])
     indptr = np.concatenate([starts[:-1].reshape(size, pixels), starts[pixels::pixels, None]], axis=1)
     found = indptr, np.concatenate(indices), np.concatenate(data)

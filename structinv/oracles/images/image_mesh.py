@@ -80,8 +80,8 @@ def mesh_of(
     # The intensity factor differs from that of the nearer end by at most half of the ends' difference.
     # `largest` bounds the norm of an image with factor 1.
     largest = np.max(np.linalg.norm(points - background, axis=2), axis=1) / np.min(gains)
-    drift = np.abs(gains[0] - gains[1]) / 2 * largest[:, None]
-    return np.max(np.max(gains, axis=0) * bounds + drift, axis=1)
+    factor_bound = np.abs(gains[0] - gains[1]) / 2 * largest[:, None]
+    return np.max(np.max(gains, axis=0) * bounds + factor_bound, axis=1)
 
 
 def _paths(
@@ -92,15 +92,15 @@ def _paths(
     center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     radius = np.linalg.norm(first - center, axis=2)
     # The distance from an arc to its chord is at most the sagitta.
-    bulge = np.where(turned <= np.pi, 1.0 - np.cos(turned / 2), 2.0)[:, None] * radius
-    low = np.minimum(first, last) - bulge[:, :, None]
-    high = np.maximum(first, last) + bulge[:, :, None]
+    sagitta = np.where(turned <= np.pi, 1.0 - np.cos(turned / 2), 2.0)[:, None] * radius
+    low = np.minimum(first, last) - sagitta[:, :, None]
+    high = np.maximum(first, last) + sagitta[:, :, None]
     # On an arc, a coordinate changes by at most the angle times the largest size of the other one.
-    reach = np.minimum(np.maximum(high - center, center - low), radius[:, :, None])
-    arc = turned[:, None, None] / 2 * reach[:, :, ::-1]
-    moves = np.where(turned[:, None, None] > 0, arc, np.abs(last - first) / 2) + _SLACK
+    extent = np.minimum(np.maximum(high - center, center - low), radius[:, :, None])
+    arc = turned[:, None, None] / 2 * extent[:, :, ::-1]
+    half_ways = np.where(turned[:, None, None] > 0, arc, np.abs(last - first) / 2) + _SLACK
     boxes = np.concatenate([np.floor(low - _SLACK), np.ceil(high + _SLACK)], axis=2)
-    return boxes.astype(np.int64), moves
+    return boxes.astype(np.int64), half_ways
 
 
 @njit(cache=True, nogil=True)

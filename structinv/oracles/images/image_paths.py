@@ -239,8 +239,10 @@ def _local_sources(parts: np.ndarray, middles: np.ndarray, turning: bool) -> np.
 
 def _legs(coordinates: np.ndarray, low: float, high: float) -> np.ndarray:
     """Return the ends of equal legs, on which no source moves by more than `LONGEST_LEG` pixels."""
-    way = np.max(np.sum(np.abs(np.diff(coordinates, axis=1)), axis=1))
-    return np.linspace(low, high, int(np.ceil(way / LONGEST_LEG)) + 1 if way > 0 else 2)
+    longest_path = np.max(np.sum(np.abs(np.diff(coordinates, axis=1)), axis=1))
+    return np.linspace(
+        low, high, int(np.ceil(longest_path / LONGEST_LEG)) + 1 if longest_path > 0 else 2
+    )
 
 
 def _frame(coordinates: np.ndarray, sides: np.ndarray, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -388,15 +390,15 @@ def _follow_leg(
         best, place = score, before
     for k in range(begin, end):
         pixel, axis, here = crossings[k, 0], crossings[k, 1], crossings[k, 4]
-        aside = here + (1 if axis == 0 else n_columns)
-        bend, change = 0.0, 0.0
+        next_place = here + (1 if axis == 0 else n_columns)
+        second_difference, its_slope = 0.0, 0.0
         for channel in range(channels):
             weight = v[pixel * channels + channel]
-            bend += weight * bends[axis, channel, here]
-            change += weight * bends[axis, channel, aside]
-        if bend == 0.0 and change == 0.0:
+            second_difference += weight * bends[axis, channel, here]
+            its_slope += weight * bends[axis, channel, next_place]
+        if second_difference == 0.0 and its_slope == 0.0:
             continue
-        change -= bend
+        its_slope -= second_difference
         t, first, second = waves[k, 0], waves[k, 1], waves[k, 2]
         if t > before:
             now = c[0] + first * (c[1] + c[3] * first + c[4] * second)
@@ -420,8 +422,10 @@ def _follow_leg(
         down, right = sign * sources[pixel, axis, 1], sign * sources[pixel, axis, 2]
         offset = -down * first - right * second
         other = sources[pixel, 1 - axis]
-        bend += change * (other[0] - crossings[k, 3])
-        _add_product(c, offset, down, right, bend, change * other[1], change * other[2])
+        second_difference += its_slope * (other[0] - crossings[k, 3])
+        _add_product(
+            c, offset, down, right, second_difference, its_slope * other[1], its_slope * other[2]
+        )
     return _peak(c, before, half, turning, best, place, near, stack)
 
 
@@ -458,19 +462,29 @@ def _set_start(v, channels, image, n_columns, sources, cells, places, c):
         p = places[pixel]
         if p < 0:
             continue
-        here, below, beside, twist = 0.0, 0.0, 0.0, 0.0
+        value, row_step, column_step, mixed_step = 0.0, 0.0, 0.0, 0.0
         for channel in range(channels):
             weight, part = v[pixel * channels + channel], image[channel]
-            here += weight * part[p]
-            below += weight * (part[p + n_columns] - part[p])
-            beside += weight * (part[p + 1] - part[p])
-            twist += weight * (part[p + n_columns + 1] - part[p + n_columns] - part[p + 1] + part[p])
+            value += weight * part[p]
+            row_step += weight * (part[p + n_columns] - part[p])
+            column_step += weight * (part[p + 1] - part[p])
+            mixed_step += weight * (
+                part[p + n_columns + 1] - part[p + n_columns] - part[p + 1] + part[p]
+            )
         row, column = sources[pixel, 0], sources[pixel, 1]
         u, w = row[0] - cells[pixel, 0], column[0] - cells[pixel, 1]
-        c[0] += here + below * u
-        c[1] += below * row[1]
-        c[2] += below * row[2]
-        _add_product(c, beside + twist * u, twist * row[1], twist * row[2], w, column[1], column[2])
+        c[0] += value + row_step * u
+        c[1] += row_step * row[1]
+        c[2] += row_step * row[2]
+        _add_product(
+            c,
+            column_step + mixed_step * u,
+            mixed_step * row[1],
+            mixed_step * row[2],
+            w,
+            column[1],
+            column[2],
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -491,11 +505,11 @@ def _derivatives(c, t, turning):
         wave, y = -2.0 * np.sin(0.5 * t) ** 2, np.sin(t)
         x = 1.0 + wave
         # Coefficients of (1, cos, sin, cos^2, cos sin, sin^2).
-        first, second, swing = c[1] - 2.0 * c[3], c[2] - c[4], c[3] - c[5]
-        double, twice = x * x - y * y, 2.0 * x * y
-        slope = second * x - first * y - swing * twice + c[4] * double
-        bend = -first * x - second * y - 2.0 * (swing * double + c[4] * twice)
-        third = np.hypot(first, second) + 4.0 * np.hypot(swing, c[4])
+        first, second, square_coefficient = c[1] - 2.0 * c[3], c[2] - c[4], c[3] - c[5]
+        cos_2t, sin_2t = x * x - y * y, 2.0 * x * y
+        slope = second * x - first * y - square_coefficient * sin_2t + c[4] * cos_2t
+        bend = -first * x - second * y - 2.0 * (square_coefficient * cos_2t + c[4] * sin_2t)
+        third = np.hypot(first, second) + 4.0 * np.hypot(square_coefficient, c[4])
         score = c[0] + wave * (c[1] + c[3] * wave + c[4] * y) + y * (c[2] + c[5] * y)
         return (c[6] + c[7] * t) * score, slope, bend, third
     gain, rate = c[6] + c[7] * t, c[7]

@@ -56,7 +56,7 @@ def halve(
 
 def passes_by(
     z: np.ndarray,
-    near: float,
+    entry_tolerance: float,
     steps: np.ndarray,
     points: np.ndarray,
     change: Callable[[np.ndarray], np.ndarray],
@@ -69,7 +69,7 @@ def passes_by(
     ----------
     z : array of shape (d,)
         Image.
-    near : float
+    entry_tolerance : float
         Largest difference of equal entries.
     steps : array of shape (m,)
         Increasing values, the starting points of the search.
@@ -91,8 +91,8 @@ def passes_by(
 
     reached = closeness(points)
     stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
-    reach, tolerance = 4.0 * stride, near * np.sqrt(len(z))
-    if -np.max(reached) > reach + tolerance:
+    max_distance, tolerance = 4.0 * stride, entry_tolerance * np.sqrt(len(z))
+    if -np.max(reached) > max_distance + tolerance:
         # The image is farther away than 4 times the largest distance between neighboring points.
         return False
     edges = np.r_[-np.inf, reached, -np.inf]
@@ -102,9 +102,9 @@ def passes_by(
     value, nearest, best = steps[peaks], points[peaks], reached[peaks]
     for _ in range(_FIT_HALVINGS):
         ends = halve(change, closeness, value, ends, nearest, best)
-        if np.any(np.max(np.abs(nearest - z), axis=1) <= near):
+        if np.any(np.max(np.abs(nearest - z), axis=1) <= entry_tolerance):
             return True
-        reach = reach / 2 if smooth else reach
-        if -np.max(best) > reach + tolerance:
+        max_distance = max_distance / 2 if smooth else max_distance
+        if -np.max(best) > max_distance + tolerance:
             break
     return False

@@ -44,11 +44,11 @@ def worst_words(
         Outputs for each text: number of edits, edited words (-1: a token without a feature), inserted
         words (-1: an unknown word), gain, bound of its absolute terms, and changes of features.
     """
-    for r in range(len(rows)):
-        i, p, gain_of = rows[r], assign[r], gains[assign[r]]
+    for row in range(len(rows)):
+        i, direction, gain_of = rows[row], assign[row], gains[assign[row]]
         start, width = indptr[i], indptr[i + 1] - indptr[i]
         for e in range(start, start + width if replaces else start):
-            marks[indices[e]] = r
+            marks[indices[e]] = row
         # best[w, j] is the largest gain of j edits of the first w words. The feature of a word with c
         # occurrences is removed by c edits, and unchanged by fewer. Deletions skip words without a
         # positive gain.
@@ -70,43 +70,43 @@ def worst_words(
                     value, choice = best[w, j - n_occurrences] + gain, n_occurrences
                 best[w + 1, j], chosen[w + 1, j] = value, choice
         # Best number of edits. Each replacement inserts the next best word that the text lacks.
-        at, gain_inserted, highest, count, left = 0, 0.0, best[width, 0], 0, 0
+        next_word, gain_inserted, highest, count, n_left = 0, 0.0, best[width, 0], 0, 0
         for j in range(1, most + 1):
-            inserted[r, j - 1] = -1
+            inserted[row, j - 1] = -1
             if replaces:
-                while at < n_ranked[p] and marks[ranked[p, at]] == r:
-                    at += 1
-                if at < n_ranked[p]:
-                    inserted[r, j - 1] = ranked[p, at]
-                    gain_inserted += gain_of[ranked[p, at]]
-                    at += 1
+                while next_word < n_ranked[direction] and marks[ranked[direction, next_word]] == row:
+                    next_word += 1
+                if next_word < n_ranked[direction]:
+                    inserted[row, j - 1] = ranked[direction, next_word]
+                    gain_inserted += gain_of[ranked[direction, next_word]]
+                    next_word += 1
             if best[width, j] + gain_inserted > highest:
-                highest, left = best[width, j] + gain_inserted, j
-        values[r] = highest
+                highest, n_left = best[width, j] + gain_inserted, j
+        values[row] = highest
         n, size = 0, 0.0
         for e in range(most):
-            word = inserted[r, e]
-            if e >= left:
-                inserted[r, e] = -1
+            word = inserted[row, e]
+            if e >= n_left:
+                inserted[row, e] = -1
             elif word >= 0:
-                features[r, n], amounts[r, n] = word, 1.0
+                features[row, n], amounts[row, n] = word, 1.0
                 size += abs(gain_of[word])
                 n += 1
         for w in range(width, 0, -1):
-            part, word = chosen[w, left], indices[start + w - 1]
+            part, word = chosen[w, n_left], indices[start + w - 1]
             for _ in range(part):
-                edited[r, count] = word
+                edited[row, count] = word
                 count += 1
             if part == word_counts[start + w - 1]:
-                features[r, n], amounts[r, n] = word, -1.0
+                features[row, n], amounts[row, n] = word, -1.0
                 size += abs(gain_of[word])
                 n += 1
-            left -= part
+            n_left -= part
         if replaces:
-            for _ in range(left):
-                edited[r, count] = -1
+            for _ in range(n_left):
+                edited[row, count] = -1
                 count += 1
-        counts[r], sizes[r], n_changes[r] = count, size, n
+        counts[row], sizes[row], n_changes[row] = count, size, n
 
 
 @njit(**_PLAIN)

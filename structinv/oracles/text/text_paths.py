@@ -12,7 +12,9 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(**_PLAIN)
-def _fill_table(start, length, where, entries, gains, exact, most, removal, credit, best, previous):
+def _fill_table(
+    start, length, where, entries, gains, exact, most, removal, created_gains, best, previous
+):
     """Fill the dynamic programming table of one text.
 
     best[j + 1, k, r] is the largest gain if token j remains, k tokens before it are deleted, and the
@@ -28,17 +30,17 @@ def _fill_table(start, length, where, entries, gains, exact, most, removal, cred
     best[0, 0, run - 1] = 0.0
     for j in range(length):
         # Gains of created features that end at j, by order, last gap and number of deletions.
-        credit[:] = 0.0
+        created_gains[:] = 0.0
         for c in range(where[start + j], where[start + j + 1]):
             order, gap, gain = entries[c, 1], entries[c, 2], gains[entries[c, 0]]
             bigram = exact and order == 2
             for k in range(gap if bigram else entries[c, 3], most + 1):
-                if bigram or gain > credit[order - 2, gap, k]:
-                    credit[order - 2, gap, k] = gain
-        between = 0.0
+                if bigram or gain > created_gains[order - 2, gap, k]:
+                    created_gains[order - 2, gap, k] = gain
+        deleted_gain = 0.0
         for gap in range((most if most < j else j) + 1):
             if gap > 0:
-                between += removal[j - gap, longest]
+                deleted_gain += removal[j - gap, longest]
             i = j - gap - 1
             for k in range(gap, most + 1):
                 for r in range(run):
@@ -46,15 +48,15 @@ def _fill_table(start, length, where, entries, gains, exact, most, removal, cred
                     if value == -np.inf:
                         continue
                     n_adjacent = r + 2 if gap == 0 else 1
-                    value += between
+                    value += deleted_gain
                     # After n - 1 adjacent tokens no n-gram reaches back to the gap.
                     if gap > 0 or r < run - 1:
                         for order in range(n_adjacent + 1, longest + 1):
-                            value += removal[j, order - 1] + credit[order - 2, gap, k]
-                    now = (n_adjacent if n_adjacent < run else run) - 1
-                    if value > best[j + 1, k, now]:
-                        best[j + 1, k, now] = value
-                        previous[j + 1, k, now] = gap * run + r
+                            value += removal[j, order - 1] + created_gains[order - 2, gap, k]
+                    new_run = (n_adjacent if n_adjacent < run else run) - 1
+                    if value > best[j + 1, k, new_run]:
+                        best[j + 1, k, new_run] = value
+                        previous[j + 1, k, new_run] = gap * run + r
 
 
 @njit(**_PLAIN)

@@ -60,7 +60,7 @@ def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.
 @njit(**_PLAIN)
 def worst_edits(
     indptr, indices, data, V, assign, K, low, high, value, present, ranks, order, listed, rho, cost,
-    near, values, sizes, grades, out, added, n_added, work, places, has,
+    guesses, values, sizes, grades, edited, added, n_added, work, places, in_row,
 ):  # fmt: skip
     r"""Maximize the scores of rows over their word edits, with graded costs if given.
 
@@ -90,52 +90,52 @@ def worst_edits(
         Grade for each number of edits, 1 for none; empty for oracles without grades.
     cost : array of shape (n,)
         Costs r, which the grades multiply.
-    near : array of shape (n,)
+    guesses : array of shape (n,)
         Guess of the K-th largest gain of each row; 0 for no guess.
     values, sizes : arrays of shape (n,)
         Outputs: maxima, costs included, and bounds of ``<|v|, |z|>``.
     grades : array of shape (n,)
         Output: grades of the maximizers, if there are grades.
-    out : array of shape (nnz,)
+    edited : array of shape (nnz,)
         A copy of ``data``. Output: words of the rows after their edits.
     added : array of int of shape (n, K)
         Output: words added to each row.
     n_added : array of int of shape (n,)
-        Output: number of added words. If it is empty, ``out`` and ``added`` are not written.
+        Output: number of added words. If it is empty, ``edited`` and ``added`` are not written.
     work : array of shape (WORK_ROWS, longest row + K + 1)
         Workspace.
     places : array of int of shape (2, longest row + K + 1)
         Workspace.
-    has : array of bool of shape (d,)
+    in_row : array of bool of shape (d,)
         Workspace of zeros, if words are added.
     """
     b, gain, best, guess = work[0], work[1], work[2], 0.0
-    absent, chosen = places[0], places[1]
+    candidates, chosen = places[0], places[1]
     for i in range(assign.size):
         start, length, a = indptr[i], indptr[i + 1] - indptr[i], assign[i]
         v, stop, count = V[a], start + length, length
-        total, width = products(indices[start:stop], data[start:stop], 1.0, v, b)
+        score, abs_score = products(indices[start:stop], data[start:stop], 1.0, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
             # Mark the words of the row that are also ranked. There is no branch, since branches on data
             # are slow.
-            noted = 0
+            n_ranked = 0
             for t in range(length):
                 j = indices[start + t]
-                absent[noted] = j
-                noted += listed[a, j] & (data[start + t] != 0)
+                candidates[n_ranked] = j
+                n_ranked += listed[a, j] & (data[start + t] != 0)
                 if present and data[start + t] != 0:
                     gain[t] = max(gain[t], value[j] * v[j])
-            for t in range(noted):
-                has[absent[t]] = True
+            for t in range(n_ranked):
+                in_row[candidates[t]] = True
             r = ranks[a]
             while r < ranks[a + 1] and count < length + K:
                 j = order[r]
-                gain[count], absent[count] = value[j] * v[j], j
-                count += not has[j]
+                gain[count], candidates[count] = value[j] * v[j], j
+                count += not in_row[j]
                 r += 1
-            for t in range(noted):
-                has[absent[t]] = False
+            for t in range(n_ranked):
+                in_row[candidates[t]] = False
         left, total_gain = K, 0.0
         if rho.size:
             for t in range(count):
@@ -148,15 +148,15 @@ def worst_edits(
                 if graded > reached:
                     reached, left, cut, top = graded, k + 1, best[k], total_gain
             grades[i] = rho[left]
-            values[i] = total + reached
+            values[i] = score + reached
         else:
             # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
-            top, cut = largest(gain[first:], count - first, K, near[i] if near[i] > 0 else guess)
+            top, cut = largest(gain[first:], count - first, K, guesses[i] if guesses[i] > 0 else guess)
             # Guess for the next row, which often has similar gains.
             guess = 0.5 * (guess + cut)
-            values[i] = total + top
-        sizes[i] = max(high, 1.0) * width + (top if value.size else 0.0)
+            values[i] = score + top
+        sizes[i] = max(high, 1.0) * abs_score + (top if value.size else 0.0)
         if n_added.size == 0:
             continue
         n_added[i] = 0
@@ -172,14 +172,14 @@ def worst_edits(
         for r in range(size):
             t = chosen[r]
             if t >= length:
-                added[i, n_added[i]] = absent[t]
+                added[i, n_added[i]] = candidates[t]
                 n_added[i] += 1
                 continue
             j, factor = indices[start + t], low if b[t] < 0 else high
             if present and data[start + t] != 0 and value[j] * v[j] > (factor - 1.0) * b[t]:
-                out[start + t] += value[j]
+                edited[start + t] += value[j]
             else:
-                out[start + t] *= factor
+                edited[start + t] *= factor
 
 
 @njit(**_PLAIN)

@@ -107,12 +107,12 @@ def _step(b, total, delta, tau, limit, rate, cost, square, size2, length, K, dro
         inner += products[t] * dev[t]
         b0 -= products[t]
         q0 -= q[t]
-    lack = cost - (total - top)
-    gap = max(lack, 0.0) - cost * scaled_tau + inner
+    violation = cost - (total - top)
+    gap = max(violation, 0.0) - cost * scaled_tau + inner
     if gap <= 0:
         return False, tau
     gamma, new = step_block(
-        scaled_tau, cost, lack, gap, rate * square, products, q, vectors[7], dev, count, b0, q0,
+        scaled_tau, cost, violation, gap, rate * square, products, q, vectors[7], dev, count, b0, q0,
         threshold, K, vectors[8], vectors[9], vectors[7], h, kappa,
     )  # fmt: skip
     if gamma == 0.0:
@@ -210,48 +210,60 @@ def _update_all_margins(b, total, size, rate, size2, points, point_sum, length, 
 
 
 @njit(**_PLAIN)
-def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, drop, grow, worst,
-              mean, cuts, intercept, points, fresh, mean_target, point_sum):  # fmt: skip
+def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, drop, grow,
+              worst_violations, mean_violations, cuts, intercept, points, new_taus, mean_target,
+              point_sum):  # fmt: skip
     """Move dual variables of all labels from averaged to worst points, with one line search."""
-    _targets(tau, free, size, rate * (square + intercept), worst, mean, fresh, mean_target)
-    slope, curve, moved = 0.0, 0.0, 0.0
+    _targets(
+        tau,
+        free,
+        size,
+        rate * (square + intercept),
+        worst_violations,
+        mean_violations,
+        new_taus,
+        mean_target,
+    )
+    slope, curvature, total_step = 0.0, 0.0, 0.0
     for t in range(size):
         change = mean_target[t] - tau[t]
-        slope += fresh[t] * worst[t] + (change * mean[t] if tau[t] > 0 else 0.0)
+        slope += new_taus[t] * worst_violations[t] + (change * mean_violations[t] if tau[t] > 0 else 0.0)
         points[t, :length] = 0.0
-        if fresh[t] > 0:
+        if new_taus[t] > 0:
             _worst_factors(b[t], length, K, drop, grow, cuts[t], points[t])
             for j in range(length):
-                points[t, j] *= fresh[t]
+                points[t, j] *= new_taus[t]
         if tau[t] > 0:
             ratio = change / tau[t]
             for j in range(length):
                 points[t, j] += change + ratio * delta[t, j]
-        fresh[t] += change
-        moved += fresh[t]
-        curve += fresh[t] * fresh[t] * intercept
-    curve += moved * moved * intercept
-    curve = rate * (curve + _curvature(points, point_sum, size, size2, length))
+        new_taus[t] += change
+        total_step += new_taus[t]
+        curvature += new_taus[t] * new_taus[t] * intercept
+    curvature += total_step * total_step * intercept
+    curvature = rate * (curvature + _curvature(points, point_sum, size, size2, length))
     if not slope > 0:
         return
-    gamma = 1.0 if slope >= curve else slope / curve
+    gamma = 1.0 if slope >= curvature else slope / curvature
     for j in range(length):
         point_sum[j] *= gamma
-    moved *= gamma
+    total_step *= gamma
     for t in range(size):
-        if gamma == 1.0 and tau[t] + fresh[t] <= 0:
-            fresh[t], tau[t] = -tau[t], 0.0
+        if gamma == 1.0 and tau[t] + new_taus[t] <= 0:
+            new_taus[t], tau[t] = -tau[t], 0.0
             delta[t, :length] = 0.0
             continue
-        fresh[t] *= gamma
-        tau[t] = max(tau[t] + fresh[t], 0.0)
+        new_taus[t] *= gamma
+        tau[t] = max(tau[t] + new_taus[t], 0.0)
         for j in range(length):
             points[t, j] *= gamma
-            delta[t, j] += points[t, j] - fresh[t]
+            delta[t, j] += points[t, j] - new_taus[t]
             # Deviations of unchanged words are rounding errors. Zeros are not stored.
             if abs(delta[t, j]) <= 1e-15 * tau[t]:
                 delta[t, j] = 0.0
-    _update_all_margins(b, total, size, rate, size2, points, point_sum, length, intercept, fresh, moved)
+    _update_all_margins(
+        b, total, size, rate, size2, points, point_sum, length, intercept, new_taus, total_step
+    )
 
 
 @njit(**_PLAIN)
@@ -281,7 +293,8 @@ def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain,
 
 @njit(**_PLAIN)
 def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, drop, grow,
-             intercept, vectors, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
+             intercept, vectors, place, worst, mean, tops, cuts, points, fresh,
+             mean_target):  # fmt: skip
     """Update all pairs of a row: together if the dual variables add up to 1, then one by one."""
     before, free, most, least = vectors[5], 1.0, 0, 0
     for t in range(size):
@@ -290,7 +303,8 @@ def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, d
         least = t if mean[t] < mean[least] else least
     if free <= _NOTHING and most != least and worst[most] > mean[least]:
         _step_all(b, total, delta, tau, max(free, 0.0), size, rate, square, size2, length, K, drop,
-                  grow, worst, mean, cuts, intercept, points, fresh, kept, vectors[0])  # fmt: skip
+                  grow, worst, mean, cuts, intercept, points, fresh, mean_target,
+                  vectors[0])  # fmt: skip
     for t in range(size):
         limit = 1.0
         for s in range(size):

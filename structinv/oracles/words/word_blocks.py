@@ -43,19 +43,19 @@ def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
     spent, gain_bound, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(count):
         b = h[t] + q[t] * base[t] * tau
-        side = drop[t] if b > 0 else -grow[t]
-        p = q[t] * side * side
-        excess = side * b - mu
-        full = excess >= p * cap[t] * tau
-        idle = excess <= 0
-        amount = 0.0 if idle else (cap[t] * tau if full else excess / p)
-        gain_bound += side * b * amount
-        b -= q[t] * side * amount
-        margin += base[t] * b - cap[t] * max(side * b - mu, 0.0)
-        keep = base[t] if idle else (base[t] - cap[t] * side if full else 0.0)
+        rate = drop[t] if b > 0 else -grow[t]
+        p = q[t] * rate * rate
+        excess = rate * b - mu
+        at_cap = excess >= p * cap[t] * tau
+        unedited = excess <= 0
+        amount = 0.0 if unedited else (cap[t] * tau if at_cap else excess / p)
+        gain_bound += rate * b * amount
+        b -= q[t] * rate * amount
+        margin += base[t] * b - cap[t] * max(rate * b - mu, 0.0)
+        keep = base[t] if unedited else (base[t] - cap[t] * rate if at_cap else 0.0)
         dm_tau += keep * keep * q[t]
-        dm_mu += 0.0 if idle else (cap[t] if full else base[t] / side)
-        ds_mu += 0.0 if (idle or full) else 1.0 / p
+        dm_mu += 0.0 if unedited else (cap[t] if at_cap else base[t] / rate)
+        ds_mu += 0.0 if (unedited or at_cap) else 1.0 / p
         spent += amount
         kappa[t] = amount
     return spent, gain_bound, margin, dm_tau, dm_mu, ds_mu
@@ -88,21 +88,21 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, 
         margin += h0 + q0 * tau - mu * K
         dm_tau += q0
         dm_mu -= K
-        lack, old = cost - margin, tau
-        if tau < 1 or lack < 0:
-            loss += lack * lack / (2 * dm_tau) if dm_tau > 0 else np.inf
+        violation, old = cost - margin, tau
+        if tau < 1 or violation < 0:
+            loss += violation * violation / (2 * dm_tau) if dm_tau > 0 else np.inf
         if loss <= slack:
             return tau
-        idle = mu == 0 and excess <= 0 or slope == 0
-        fixed = step + 1 == _NEWTON_STEPS or idle and (not settled or dm_tau <= 0)
+        no_slope = mu == 0 and excess <= 0 or slope == 0
+        fixed = step + 1 == _NEWTON_STEPS or no_slope and (not settled or dm_tau <= 0)
         if not fixed:
             det = dm_tau * slope + dm_mu * dm_mu
-            if idle:
-                tau += lack / dm_tau
+            if no_slope:
+                tau += violation / dm_tau
             else:
-                tau += (lack * slope - dm_mu * excess) / det if det > 0 else 1.0
+                tau += (violation * slope - dm_mu * excess) / det if det > 0 else 1.0
             tau = 0.0 if tau < 0.0 else (1.0 if tau > 1.0 else tau)
-            if not idle:
+            if not no_slope:
                 mu += (excess + dm_mu * (tau - old)) / slope
                 mu = 0.0 if mu < 0.0 else mu
             fixed = tau < _NOTHING
@@ -117,13 +117,31 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, 
 
 @njit(**_PLAIN)
 def step_block(
-    level, cost, lack, gap, size, b, q, base, dev, count, b0, q0, threshold, K, drop, grow, cap, h, kappa
+    tau,
+    cost,
+    violation,
+    gap,
+    size,
+    b,
+    q,
+    base,
+    dev,
+    count,
+    b0,
+    q0,
+    threshold,
+    K,
+    drop,
+    grow,
+    cap,
+    h,
+    kappa,
 ):
     """Compute a step toward the maximum of a block, with exact line search.
 
     Parameters
     ----------
-    level : float
+    tau : float
         Dual variable tau.
     cost : float
         Required margin.
@@ -160,51 +178,65 @@ def step_block(
     if not np.isfinite(size):
         return 1.0, np.nan
     q0 = 0.0 if q0 < 0.0 else q0
-    h0, first, curve = b0 - q0 * level, level, q0
+    rest_product, first_tau, curvature = b0 - q0 * tau, tau, q0
     for t in range(count):
-        h[t] = b[t] - q[t] * (base[t] * level + dev[t])
-    if level <= _NOTHING:
+        h[t] = b[t] - q[t] * (base[t] * tau + dev[t])
+    if tau <= _NOTHING:
         # Estimate of tau for an inactive row, if all words with large gains are edited.
         for t in range(count):
-            side = drop[t] if b[t] > 0 else -grow[t]
-            phi = base[t] - cap[t] * side if side * b[t] >= threshold else base[t]
-            curve += q[t] * phi * phi
-        first = lack / curve if lack < curve else 1.0
-        if first <= _NOTHING:
-            return 0.0, level
+            rate = drop[t] if b[t] > 0 else -grow[t]
+            phi = base[t] - cap[t] * rate if rate * b[t] >= threshold else base[t]
+            curvature += q[t] * phi * phi
+        first_tau = violation / curvature if violation < curvature else 1.0
+        if first_tau <= _NOTHING:
+            return 0.0, tau
     fraction = gap / (4.0 * size)
     slack = _LOSS * gap * (fraction if fraction < 1.0 else 1.0)
     allowed = least = slack if slack > _EXACT else _EXACT
     # If the gain is below the tolerance of the approximate solution, the step is computed exactly.
     while True:
         new = _solve(
-            first, threshold, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, allowed
+            first_tau,
+            threshold,
+            cost,
+            h,
+            q,
+            base,
+            count,
+            rest_product,
+            q0,
+            K,
+            drop,
+            grow,
+            cap,
+            kappa,
+            allowed,
         )
         # Amounts are shrunk to K edits. Point and tau are then multiplied by the best common factor.
         spent = 0.0
         for t in range(count):
             spent += kappa[t]
-        fit = K * new / spent if spent > K * new else 1.0
-        slope, curve = (cost - h0) * new, q0 * new * new
+        shrink = K * new / spent if spent > K * new else 1.0
+        slope, curvature = (cost - rest_product) * new, q0 * new * new
         for t in range(count):
-            side = drop[t] if h[t] + q[t] * base[t] * new > 0 else -grow[t]
-            kappa[t] *= -side * fit
+            rate = drop[t] if h[t] + q[t] * base[t] * new > 0 else -grow[t]
+            kappa[t] *= -rate * shrink
             phi = base[t] * new + kappa[t]
             slope -= h[t] * phi
-            curve += q[t] * phi * phi
+            curvature += q[t] * phi * phi
         scale = 1.0 / new
-        if curve > slope * new:
-            scale = slope / curve if slope > 0 else 0.0
+        if curvature > slope * new:
+            scale = slope / curvature if slope > 0 else 0.0
         new = scale * new if scale * new < 1.0 else 1.0
-        slope, curve = (new - level) * (cost - b0), q0 * (new - level) ** 2
+        slope, curvature = (new - tau) * (cost - b0), q0 * (new - tau) ** 2
         for t in range(count):
             kappa[t] *= scale
-            d = base[t] * (new - level) + kappa[t] - dev[t]
+            d = base[t] * (new - tau) + kappa[t] - dev[t]
             slope -= b[t] * d
-            curve += q[t] * d * d
-        gamma = 1.0 if slope >= curve else slope / curve
-        if slope > 0 and gamma * (slope - 0.5 * gamma * curve) > least:
+            curvature += q[t] * d * d
+        gamma = 1.0 if slope >= curvature else slope / curvature
+        if slope > 0 and gamma * (slope - 0.5 * gamma * curvature) > least:
             return gamma, new
         if least == 0.0:
-            return 0.0, level
+            return 0.0, tau
         allowed, least = _EXACT, 0.0

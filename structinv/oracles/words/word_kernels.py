@@ -111,7 +111,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
         if intercept:
             b0 += signs[i] * f[last]
             q0 += c
-        lack, inner = 1.0 - (b0 - top), level * b0
+        violation, inner = 1.0 - (b0 - top), level * b0
         for t in range(count):
             j = place[t]
             x = data[start + j]
@@ -120,14 +120,14 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
             b0 -= b[t]
             q0 -= q[t]
             place[t] = start + j
-        gap = (lack if lack > 0 else 0.0) - level + inner
+        gap = (violation if violation > 0 else 0.0) - level + inner
         gaps[i] = 0.0 if gap < 0 else c * gap
         mu[i] = threshold
         if gap <= 0:
             continue
         gamma, new = step_block(
-            level, 1.0, lack, gap, c * square[i], b, q, base, dev, count, b0, q0, threshold, K, drops,
-            grows, cap, h, kappa,
+            level, 1.0, violation, gap, c * square[i], b, q, base, dev, count, b0, q0, threshold, K,
+            drops, grows, cap, h, kappa,
         )  # fmt: skip
         if gamma == 0.0:
             continue
