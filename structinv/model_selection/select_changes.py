@@ -243,7 +243,10 @@ def _settings(
     if oracle is not None:
         return settings, [check_oracle_type(oracle)], np.zeros(len(settings), dtype=int)
     if all(each is None for each in found.values()):
-        raise ValueError("oracle must be given if neither model nor grid has an oracle")
+        raise ValueError(
+            "oracle must be given if neither model nor grid has an oracle: pass the perturbations of the "
+            "certificates, such as oracle=FDrop(2), or oracle=TokenEdits('drop', 2) for texts"
+        )
     oracles = [check_oracle_type(each) for each in found.values()]
     for each in oracles:
         each.validate()
