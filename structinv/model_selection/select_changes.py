@@ -244,8 +244,8 @@ def _settings(
         return settings, [check_oracle_type(oracle)], np.zeros(len(settings), dtype=int)
     if all(each is None for each in found.values()):
         raise ValueError(
-            "oracle must be given if neither model nor grid has an oracle: pass the perturbations of the "
-            "certificates, such as oracle=FDrop(2), or oracle=TokenEdits('drop', 2) for texts"
+            "oracle must be given if neither model nor grid has an oracle: pass the perturbations of "
+            "the certificates, such as oracle=FDrop(2), or oracle=TokenEdits('drop', 2) for texts"
         )
     oracles = [check_oracle_type(each) for each in found.values()]
     for each in oracles:
