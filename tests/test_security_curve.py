@@ -51,7 +51,7 @@ def test_rates_are_those_of_all_attacks(label, max_fpr):
         scores = sign * model.decision_function(rows)
         others = np.sort(scores[y != label])[::-1]
         allowed = int(max_fpr * len(others))
-        assert curve.false_alarms[name] <= max_fpr
+        assert curve.false_positive_rates[name] <= max_fpr
         assert np.sum(others >= curve.thresholds[name]) <= allowed
         # The least such threshold: a little less, and there are too many.
         assert np.sum(others >= curve.thresholds[name] - 1e-9) > allowed

@@ -255,10 +255,10 @@ def predict(
 def explain(
     model: given.Model, data: given.Data, row: given.Row, ignore_new_features: given.IgnoreNew = False
 ) -> None:
-    """Print the most damaging edits of one sample and their effects on its score.
+    """Print the most damaging edits of one sample and their effects on its margin.
 
-    The score is that of the label in DATA. If there is no label, or if it is
-    not a class of MODEL, the score is that of the predicted label.
+    The margin is that of the label in DATA. If there is no label, or if it is
+    not a class of MODEL, the margin is that of the predicted label.
     """
     saved = load_model(model, data)
     check_explains(saved)

@@ -155,19 +155,19 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
     )
     table = Table()
     table.add_column("word or feature", overflow="fold")
-    for name in ("before", "after", "change of score", "score"):
+    for name in ("before", "after", "change of margin", "margin"):
         table.add_column(name, justify="right")
     table.add_row("(no edit)", "", "", "", f"{edit.margin:.4f}")
     for column, before, after, move, margin in zip(
-        edit.features, edit.before, edit.after, edit.moves, edit.margins, strict=True
+        edit.features, edit.before, edit.after, edit.changes, edit.margins, strict=True
     ):
         cells = (f"{before:.4g}", f"{after:.4g}", f"{move:+.4f}", f"{margin:.4f}")
         table.add_row(escape(saved.features.name(column)), *cells)
     console.print(table)
     print_line(
         console,
-        f"The score is the margin of the label {escape(label)}. If it is above 0, the model "
-        f"predicts {escape(label)}.",
+        f"The margin is that of the label {escape(label)}. If it is above 0, the model predicts "
+        f"{escape(label)}.",
     )
     console.print(_verdict(edit), highlight=False)
     _print_note(console, saved.features.certified)

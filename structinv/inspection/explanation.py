@@ -48,7 +48,7 @@ class Explanation(Tabulated):
         names. For a text, words and n-grams.
     before, after : ndarray of shape (t,)
         Values of the edited features before and after the edit.
-    moves : ndarray of shape (t,)
+    changes : ndarray of shape (t,)
         Change of the margin by each edited feature.
     margin : float
         Margin before the edit.
@@ -83,7 +83,7 @@ class Explanation(Tabulated):
     names: np.ndarray
     before: np.ndarray
     after: np.ndarray
-    moves: np.ndarray
+    changes: np.ndarray
     margin: float
     edited_margin: float
     certified: bool
@@ -94,7 +94,7 @@ class Explanation(Tabulated):
             return lines[0]
         cells: list[tuple[str, ...]] = [("feature", "before", "after", "change of margin")]
         for k, name in enumerate(self.names):
-            numbers = self.before[k], self.after[k], self.moves[k]
+            numbers = self.before[k], self.after[k], self.changes[k]
             cells.append((str(name), *(f"{number:.4g}" for number in numbers)))
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for name, *texts in cells:
@@ -110,7 +110,7 @@ class Explanation(Tabulated):
     @property
     def margins(self) -> np.ndarray:
         """Margin after the first 1, 2, ... t edited features, ndarray of shape (t,)."""
-        return self.margin + np.cumsum(self.moves)
+        return self.margin + np.cumsum(self.changes)
 
 
 def explain_edit(
@@ -172,16 +172,16 @@ def explain_edit(
     edited = _dense_row(model.rows_of(model.worst_case(X, [label], oracle=oracle)))
     row = _dense_row(model.rows_of(X))
     direction, offset = _margin_direction(model, edited, label)
-    moves = direction * (edited - row)
+    changes = direction * (edited - row)
     touched = np.flatnonzero(edited != row)
-    touched = touched[np.argsort(moves[touched], kind="stable")]
+    touched = touched[np.argsort(changes[touched], kind="stable")]
     margin = float(row @ direction + offset)
     return Explanation(
         features=touched,
         names=model.column_names()[touched].astype(str),
         before=row[touched],
         after=edited[touched],
-        moves=moves[touched],
+        changes=changes[touched],
         margin=margin,
         edited_margin=float(edited @ direction + offset),
         certified=_certified(model, X, label, oracle),

@@ -35,7 +35,7 @@ class SecurityCurve(Tabulated):
     detected : dict of str to ndarray of shape (len(n_changes),)
         Detection rates of each model: fraction of the samples of `label` that are detected after every
         allowed edit.
-    false_alarms : dict of str to float
+    false_positive_rates : dict of str to float
         False-positive rate of each model: fraction of the other samples, without edits, that are
         detected.
     thresholds : dict of str to float
@@ -66,7 +66,7 @@ class SecurityCurve(Tabulated):
 
     n_changes: list[int]
     detected: dict[str, np.ndarray]
-    false_alarms: dict[str, float]
+    false_positive_rates: dict[str, float]
     thresholds: dict[str, float]
     label: Any
     max_fpr: float
@@ -189,17 +189,17 @@ def security_curve(
     check_consistent_length(X, y)
     counted = _check(models, y, oracle, n_changes, label, max_fpr)
     attacked = y == label
-    detected, false_alarms, thresholds = {}, {}, {}
+    detected, false_positive_rates, thresholds = {}, {}, {}
     for name, model in models.items():
         sign = 1.0 if model.classes_[1] == label else -1.0
         others = sign * model.decision_function(_safe_indexing(X, np.flatnonzero(~attacked)))
         threshold = _threshold(others, max_fpr)
         thresholds[name] = threshold
-        false_alarms[name] = float(np.mean(others >= threshold))
+        false_positive_rates[name] = float(np.mean(others >= threshold))
         rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
         least = [certify(model, counted.at_most(count), rows, labels).margins for count in n_changes]
         detected[name] = np.array([np.mean(margins >= threshold) for margins in least])
-    return SecurityCurve(list(n_changes), detected, false_alarms, thresholds, label, max_fpr)
+    return SecurityCurve(list(n_changes), detected, false_positive_rates, thresholds, label, max_fpr)
 
 
 def _threshold(scores: np.ndarray, max_fpr: float) -> float:
