@@ -46,19 +46,22 @@ VIEWS = {
     "draws": ("sample",),
     "discount": ("graded_support",),
 }
+# Views that an oracle has for some values of its parameters only.
+LIMITED = {"permutations": ("kernel SVM", "discount")}
 
 
 def table():
     """Return a Markdown table with one row per registered oracle."""
     headers = ["Oracle", "Perturbation", *FLAGS.values(), *VIEWS]
-    rows = [[f"`{one.__name__}`", CHANGES[name], *_cells(one)] for name, one in REGISTRY.items()]
+    rows = [[f"`{one.__name__}`", CHANGES[name], *_cells(name, one)] for name, one in REGISTRY.items()]
     lines = [headers, ["---"] * 2 + [":-:"] * (len(headers) - 2), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _cells(oracle):
+def _cells(registered, oracle):
     flags = [_flag(inspect.getattr_static(oracle, name)) for name in FLAGS]
-    views = [_view(oracle, names) for names in VIEWS.values()]
+    limited = LIMITED.get(registered, ())
+    views = ["varies" if view in limited else _view(oracle, names) for view, names in VIEWS.items()]
     return [*flags, *views]
 
 

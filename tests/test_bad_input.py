@@ -148,7 +148,11 @@ def test_invalid_data_raises(data, message):
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize(
     ("oracle", "name"),
-    [(Box(0.1), "Box"), (Ellipsoid(np.eye(D)), "Ellipsoid"), (FDrop(1) | Box(0.1), "Union")],
+    [
+        (Box(0.1), "Box"),
+        (Ellipsoid(np.eye(D)), "Ellipsoid"),
+        (FDrop(1) | Box(0.1), "Box, a part of Union,"),
+    ],
     ids=str,
 )
 def test_dense_oracles_raise_for_sparse_samples(oracle, name):

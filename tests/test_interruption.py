@@ -151,7 +151,7 @@ def test_ctrl_c_during_storage_leaves_a_complete_model(monkeypatch):
 def test_interrupted_fits_may_return_with_a_warning(times):
     X, y = rows()
     model = InvariantLinearSVC(Pressing(0.1, 6, times), **SHARED, on_interrupt="return")
-    with pytest.warns(ConvergenceWarning, match="'interrupted'.*fit again"):
+    with pytest.warns(ConvergenceWarning, match="'interrupted'.*to continue, if both fits have warm"):
         assert model.fit(X, y) is model
     assert model.solution_.status is Status.INTERRUPTED
 

@@ -17,7 +17,19 @@ from sklearn.model_selection import cross_val_score
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
-from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Identity, Rotations, Scalings, Shifts
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FiniteOracle,
+    Identity,
+    OnlyFor,
+    Permutations,
+    Rotations,
+    Scalings,
+    Shifts,
+    Union,
+)
 from structinv.solvers import FrankWolfe, Pegasos, Status
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import AtomRows
@@ -501,13 +513,20 @@ class Graded(Nudges):
     ids=str,
 )
 def test_oracles_without_an_orbit_are_refused_by_name(oracle):
-    name = type(oracle).__name__
+    name = "Box, a part of Union" if type(oracle) is Union else type(oracle).__name__
+    name = "Box, a part of OnlyFor" if type(oracle) is OnlyFor else name
     message = (
         f"InvariantSVC requires an oracle with an orbit or a cover, got {name}; "
         "use a linear model for this oracle: InvariantLinearSVC, InvariantLinearSVR"
     )
     with pytest.raises(TypeError, match=re.escape(message)):
         InvariantSVC(oracle).fit(*strokes())
+
+
+def test_permutations_of_many_rows_are_refused_with_their_limit():
+    message = "Permutations of 7 rows, but the orbit of Permutations has at most 6 rows (720 orders); "
+    with pytest.raises(TypeError, match=re.escape(message)):
+        InvariantSVC(Permutations((7, 2))).fit(np.eye(4, 14), [0, 1, 0, 1])
 
 
 def test_grades_that_no_member_has_are_refused_by_name():

@@ -24,6 +24,7 @@ from sklearn.linear_model import (
     LogisticRegression,
     LogisticRegressionCV,
     Perceptron,
+    Ridge,
     RidgeClassifier,
     RidgeClassifierCV,
     SGDClassifier,
@@ -43,7 +44,14 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.svm import SVC, LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, VirtualSVC, certify
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantSVC,
+    RepresenterClassifier,
+    VirtualSVC,
+    certify,
+)
 from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale
 
 N, D = 30, 5
@@ -323,7 +331,7 @@ class Threshold(LogisticRegression):
 
 
 REFUSED = {
-    "no classes": (LinearRegression(), TypeError, "LinearRegression has no classes_"),
+    "regressor": (LinearRegression(), TypeError, "got the regressor LinearRegression"),
     "neighbors": (KNeighborsClassifier(), TypeError, "KNeighborsClassifier has no coef_"),
     "kernel": (SVC(), TypeError, "SVC has no coef_"),
     "virtual samples": (
@@ -360,6 +368,20 @@ def test_kernel_models_are_errors_at_the_input():
     assert certify(own, None, X, y, at="input").margins.shape == (N,)
     with pytest.raises(TypeError, match="linear classifier, .* with at='features' .* InvariantSVC"):
         certify(make_pipeline(StandardScaler().fit(X), own), None, X, y, at="input")
+
+
+@pytest.mark.parametrize(
+    ("regressor", "advice"),
+    [
+        (InvariantLinearSVR(Box(0.1)), r"call its method certify\(X, oracle=...\)"),
+        (make_pipeline(StandardScaler(), Ridge()), "use InvariantLinearSVR for bounds of predictions"),
+    ],
+)
+def test_regressors_are_errors_with_advice(regressor, advice):
+    X, _ = rows()
+    name = type(regressor[-1] if isinstance(regressor, Pipeline) else regressor).__name__
+    with pytest.raises(TypeError, match=f"must be a classifier, got the regressor {name}: {advice}"):
+        certify(regressor.fit(X, X[:, 0]), Box(0.1), X)
 
 
 def test_pairs_of_classes_are_not_linear():

@@ -223,8 +223,9 @@ def test_bad_input_is_refused_by_name(given, error, message):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"structure": None}, TypeError, "structure must be a Structure"),
-        ({"structure": Sequence}, TypeError, "structure must be a Structure"),
+        ({"structure": None}, TypeError, "structure must be an instance of an output structure"),
+        ({"structure": Sequence}, TypeError, r"got <class .*>: pass Sequence\(\)"),
+        ({"structure": FDrop(1)}, TypeError, r"got FDrop\(max_changes=1\): pass it as oracle="),
         ({"structure": Multiclass()}, ValueError, "structure must label several rows jointly"),
         ({"cost": "zero"}, ValueError, "cost must be one of"),
         ({"cost": [[0, 1]]}, ValueError, "cost must have shape"),

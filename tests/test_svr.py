@@ -22,6 +22,7 @@ from structinv.solvers import REGISTRY, InteriorPoint
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Regression
 from structinv.terms import Objective, WorstCase
+from structinv.utils.exceptions import UninformativeFitWarning
 
 from .orbit_cases import ORBIT_CASE
 from .problems import minimum
@@ -225,7 +226,7 @@ def test_other_changes_may_be_asked_about():
     assert np.all(more.lowest < some.lowest)
     assert np.all(more.highest > some.highest)
     np.testing.assert_allclose(more.width, 2 * 0.5 * np.abs(model.coef_).sum(), rtol=1e-9)
-    with pytest.raises(ValueError, match="only_for: "):
+    with pytest.raises(ValueError, match="only_for requires one"):
         model.certify(X, oracle=Box(0.1).only_for(1))
 
 
@@ -266,6 +267,8 @@ def test_wrong_targets_are_refused_and_leave_the_model(kind, y, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
     np.testing.assert_array_equal(model.predict(X), before)
+    with pytest.raises(TypeError, match="y must be None, got .*do not depend on targets. Call certify"):
+        model.certify(X, good)
     for ask in (model.worst_case, model.estimate_memory):
         with pytest.raises(ValueError, match=message):
             ask(X, y)
@@ -278,7 +281,11 @@ def test_wrong_targets_are_refused_and_leave_the_model(kind, y, message):
         ({"epsilon": "0.1"}, TypeError, "epsilon must be a number of at least 0, got '0.1'"),
         ({"epsilon": np.inf}, ValueError, "epsilon must be"),
         ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False, got 1"),
-        ({"oracle": Flip(shape=(1, D)).only_for(1)}, ValueError, "only_for: rows must have true labels"),
+        (
+            {"oracle": Flip(shape=(1, D)).only_for(1)},
+            ValueError,
+            "only_for requires one class label per row",
+        ),
         ({"oracle": Flip(shape=(1, D)).discounted(0.5)}, ValueError, "must not be discounted"),
     ],
 )
@@ -346,3 +353,12 @@ def test_training_for_an_oracle_narrows_its_bounds():
     X, y = numbers(n=60)
     plain, robust = (InvariantLinearSVR(o, C=1.0, random_state=0).fit(X, y) for o in (None, Box(0.3)))
     assert robust.certify(X).width.mean() < plain.certify(X, oracle=Box(0.3)).width.mean()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e155, 1e300])
+def test_very_large_targets_get_the_warning_of_uninformative_fits(size):
+    X, y = numbers()
+    model = InvariantLinearSVR(Flip(shape=(1, D)), C=1e-3 / size, epsilon=0.0, random_state=0)
+    with pytest.warns(UninformativeFitWarning, match="targets in other units") as caught:
+        model.fit(X, size * y)
+    assert [each.category for each in caught] == [UninformativeFitWarning]

@@ -265,6 +265,7 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
     [
         ([], ValueError, "at least one sequence"),
         ("the cat", TypeError, "X must be a list of sequences"),
+        ([["w=a"], ["w=b"]], TypeError, r"got the word 'w=a' .str.: pass one sentence as \[x\], and"),
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
         ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
         ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens"),
@@ -295,6 +296,13 @@ def test_invalid_tokens_are_errors_before_the_fit(X, error, said):
         vectorizer.fit(X)
     assert vars(vectorizer) == before
     assert not isinstance(X, list) or not X or are_tokens(X) or X == [[[], []]]
+
+
+def test_one_sentence_outside_a_list_is_an_error_with_advice():
+    with pytest.raises(
+        TypeError, match=r"X\[0\] must be a list of tokens.*: pass one sentence as \[x\]"
+    ):
+        TokenVectorizer().fit([{"a": 1}, {"a": 2}])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..persistence.model_files import model_bytes, read_model
 from .kinds import features_from_notes
+from .messages import say
 from .row_files import Labels
 
 
@@ -56,7 +57,22 @@ class SavedModel:
 
     def oracle_name(self) -> str:
         """Return the oracle as text, with the parameters that differ from their defaults."""
-        return _described(self.classifier.oracle or Identity())
+        return _described(self._oracle)
+
+    @property
+    def is_restricted(self) -> bool:
+        """True if the oracle perturbs rows of some labels only, as with --only-for."""
+        oracle = self._oracle
+        return oracle.for_any_label() is not oracle
+
+    def note_identity(self) -> None:
+        """Print a note on standard error if certificates are for unperturbed data."""
+        if isinstance(self._oracle, Identity):
+            say("MODEL has no perturbations (--oracle identity): certificates are for unchanged DATA")
+
+    @property
+    def _oracle(self) -> InvarianceOracle:
+        return self.classifier.oracle or Identity()
 
     def content(self) -> bytes:
         """Return the bytes of a model file.

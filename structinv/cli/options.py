@@ -421,7 +421,8 @@ Certify = Annotated[
         rich_help_panel=_OUTPUT,
         metavar="",
         help="Add a column: yes if the label is certified, that is, no allowed perturbation changes it;"
-        " otherwise no.",
+        " otherwise no. Labels of DATA are not used, so the perturbations of a model with --only-for"
+        " apply to all of DATA.",
     ),
 ]
 Scores = Annotated[

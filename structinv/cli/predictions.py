@@ -134,7 +134,10 @@ def _note_layout(saved: SavedModel, sentences: list[Sentence]) -> None:
 
 def _print_perturbations(saved: SavedModel) -> None:
     note = f"; {saved.features.certified}" if saved.features.certified else ""
+    if saved.is_restricted:
+        note = f"; DATA is read without labels, so all of it counts as perturbed{note}"
     say(f"certified for the model's perturbations, {saved.oracle_name()}{note}")
+    saved.note_identity()
 
 
 def _certified(saved: SavedModel, X: Any) -> list[str]:

@@ -82,6 +82,7 @@ def weights_report(console: Console, selection: ChangesSelection, folds: int) ->
 def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) -> None:
     """Print clean, attacked and certified accuracy, per class and for all rows."""
     saved.check_labels(y)
+    saved.note_identity()
     tally = _tally(saved, X, y)
     print_line(console, f"Accuracy for the perturbations {escape(saved.oracle_name())}")
     table = Table()

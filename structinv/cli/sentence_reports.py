@@ -22,6 +22,7 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
 
     Labels that the training file lacks count as errors.
     """
+    saved.note_identity()
     predicted = [labels.tolist() for labels in saved.classifier.predict(X)]
     correct = [
         label == guess

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score
 
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
 from ..estimators.problem import Problem
-from ..estimators.regressor import as_targets
+from ..estimators.regressor import as_targets, refuse_targets
 from ..estimators.row_shapes import for_oracle
 from ..estimators.target_labels import check_one_kind, check_targets, class_factors
 from ..oracles import InvarianceOracle
@@ -350,13 +350,15 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         spread = square - total**2 / weight
         return float(1.0 - error / spread) if spread > 0 else float(error == 0)
 
-    def certify(self, X: Any, *, oracle: InvarianceOracle | None = None) -> Any:
+    def certify(self, X: Any, y: None = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """Bound predictions under all allowed perturbations.
 
         Parameters
         ----------
         X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
             Samples without targets; only `fit` accepts pairs of samples and targets.
+        y : None
+            Not supported: bounds of predictions do not depend on targets. Other values raise TypeError.
         oracle : InvarianceOracle, optional
             Allowed perturbations. Default: those of the training.
 
@@ -365,6 +367,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         DaskPredictionBounds or PredictionBounds
             Smallest and largest predictions. For collections the arrays stay on the cluster.
         """
+        refuse_targets(y)
         if not self._in_partitions(X):
             return super().certify(X, oracle=oracle)
         return self._certified(DaskPredictionBounds, X, oracle=oracle)

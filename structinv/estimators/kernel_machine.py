@@ -15,6 +15,7 @@ from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
 from ..oracles.base import BoundOracle, InvarianceOracle
+from ..oracles.checked_oracle import bind
 from ..solvers import Solution
 from ..spaces import KernelSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE
@@ -25,7 +26,7 @@ from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .invariances import Invariances
 from .resource_estimates import named
-from .row_shapes import shaped
+from .row_shapes import name_of_part, shaped
 
 # Number of functions that a solver stores, for `estimate_memory`.
 FUNCTIONS_AT_ONCE = 4
@@ -105,9 +106,11 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     """
     changes = bound.changes()
     if changes is None:
+        y = None if bound.y is None else bound.y[:1]
+        name = name_of_part(bound.oracle, lambda part: bind(part, bound.X[:1], y).changes() is None)
         raise TypeError(
-            f"{machine} requires an oracle with an orbit or a cover, got "
-            f"{type(bound.oracle).__name__}; use a linear model for this oracle: InvariantLinearSVC, "
+            f"{machine} requires an oracle with an orbit or a cover, got {name.rstrip(',')}"
+            f"{bound.oracle._no_cover()}; use a linear model for this oracle: InvariantLinearSVC, "
             "InvariantLinearSVR, or InvariantStructuredSVC with kernel='linear'"
         )
     # A discounted oracle without grades of its variants raises an error here.

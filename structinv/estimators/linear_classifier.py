@@ -7,16 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.metaestimators import available_if
 
 from ..oracles import InvarianceOracle
 from ..rows import RowSource
 from ..solvers import Solution
 from ..terms import Objective
+from ..utils.availability import available_with_reason
 from .classifier import InvariantClassifier
 from .fit_attempt import all_or_nothing
 from .linear_machine import LinearMachine
-from .partial_fit import Stream, learn_batch, learn_in_blocks, supports_streams
+from .partial_fit import Stream, check_streams, learn_batch, learn_in_blocks
 from .problem import Problem
 
 
@@ -218,7 +218,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         super()._keep(problem, objective, solution)
         self._stream_: Stream | None = None
 
-    @available_if(supports_streams)
+    @available_with_reason(check_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on the next batch of a stream; requires ``solver="pegasos"``.
 

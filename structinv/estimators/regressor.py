@@ -94,13 +94,17 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         """
         return self._checked_scores(X)[:, 0]
 
-    def certify(self, X: Any, *, oracle: InvarianceOracle | None = None) -> PredictionBounds:
+    def certify(
+        self, X: Any, y: None = None, *, oracle: InvarianceOracle | None = None
+    ) -> PredictionBounds:
         """Bound the predictions over all perturbations of the samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples, in a form that `fit` supports.
+        y : None
+            Not supported: bounds of predictions do not depend on targets. Other values raise TypeError.
         oracle : InvarianceOracle or None, default=None
             Oracle with the perturbations. By default it is the oracle of the training.
 
@@ -111,6 +115,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             model, not for its raw input. They are valid only if the oracle is correct; test your own
             oracle with `structinv.oracles.check_oracle`.
         """
+        refuse_targets(y)
         rows, oracle = self._rows_to_change(X, oracle)
         space, f, constant, eps = self._predictor(rows, oracle)
         if isinstance(rows, RowSource):
@@ -173,6 +178,15 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
     @abstractmethod
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
         """Return a space, the function in it, the constant of predictions and the rounding error."""
+
+
+def refuse_targets(y: Any) -> None:
+    """Raise TypeError for targets, which `certify` of a regressor does not use."""
+    if y is not None:
+        raise TypeError(
+            f"y must be None, got {type(y).__name__}: bounds of predictions do not depend on targets. "
+            "Call certify(X) or certify(X, oracle=...)"
+        )
 
 
 def as_targets(y: Any, n_rows: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,25 @@ def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: 
         If the oracle is one for another number of features.
     """
     if sparse and not oracle.supports_sparse:
-        raise TypeError(f"{type(oracle).__name__} does not support sparse rows: pass {whole}")
+        name = name_of_part(oracle, lambda part: not part.supports_sparse)
+        raise TypeError(f"{name} does not support sparse rows: pass {whole}")
     oracle.validate(n_features)
+
+
+def name_of_part(oracle: InvarianceOracle, fails: Callable[[InvarianceOracle], bool]) -> str:
+    """Return the name of the innermost part of an oracle that fails a test.
+
+    Examples
+    --------
+    >>> from structinv.oracles import Box, FDrop
+    >>> name_of_part(FDrop(1) | Box(0.1), lambda part: not part.supports_sparse)
+    'Box, a part of Union,'
+    """
+    inner = oracle
+    while (failed := next(filter(fails, inner._parts().values()), None)) is not None:
+        inner = failed
+    name, whole = type(inner).__name__, type(oracle).__name__
+    return name if inner is oracle else f"{name}, a part of {whole},"
 
 
 def canonical(X: Matrix) -> Matrix:

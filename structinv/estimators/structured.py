@@ -18,7 +18,7 @@ from ..oracles.checked_oracle import bind
 from ..oracles.columns import with_numbers
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
-from ..structures import Layout, Structure
+from ..structures import Custom, Layout, Structure
 from ..structures.bound import BoundStructure, predicted
 from ..structures.example_blocks import check_some, part_of_weights, sorted_classes
 from ..structures.label_codes import encode_labels
@@ -423,8 +423,8 @@ class InvariantStructuredSVC(ExampleMachine):
             raise ValueError("kernel must not be 'precomputed': choose another kernel, or InvariantSVC")
         if not isinstance(self.structure, Structure):
             raise TypeError(
-                f"structure must be a Structure, such as Sequence(), got {self.structure!r}; "
-                "use CustomStructuredSVC for a Custom"
+                "structure must be an instance of an output structure, such as Sequence(), got "
+                f"{self.structure!r}{_structure_advice(self.structure)}"
             )
         if self.structure.rowwise:
             raise ValueError(
@@ -559,3 +559,12 @@ class InvariantStructuredSVC(ExampleMachine):
             space, f = self._function(rows, oracle, labels[:1])
         worst = WORST_CHANGES[self.structure_.term]
         return rows, layout, worst(space, f, oracle, bound, rows, points, self._pairwise_)
+
+
+def _structure_advice(given: Any) -> str:
+    """Return advice for an object that is not a structure of `InvariantStructuredSVC`."""
+    if isinstance(given, Custom):
+        return ": use CustomStructuredSVC"
+    if isinstance(given, InvarianceOracle):
+        return ": pass it as oracle="
+    return f": pass {given.__name__}()" if isinstance(given, type) else ""

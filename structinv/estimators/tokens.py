@@ -300,7 +300,10 @@ def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any]
         raise ValueError("X must contain at least one sequence, got none")
     for i, sequence in enumerate(X):
         if not isinstance(sequence, (list, tuple)):
-            raise TypeError(f"X[{i}] must be a list of tokens, each {_FORMS}, got {_shown(sequence)}")
+            advice = ": pass one sentence as [x]" if isinstance(sequence, Mapping) else ""
+            raise TypeError(
+                f"X[{i}] must be a list of tokens, each {_FORMS}, got {_shown(sequence)}{advice}"
+            )
     lengths = np.array([len(sequence) for sequence in X], dtype=np.intp)
     tokens = list(chain.from_iterable(X))
     kinds = set(map(type, tokens))
@@ -330,8 +333,8 @@ def _refuse_mixed(X: Any) -> None:
     for token, where in _placed(X):
         if isinstance(token, (str, bytes)):
             raise TypeError(
-                f"{where}: a token must be {_FORMS}, got the word {_shown(token)}; "
-                "use structinv.datasets.conll_features for features of words"
+                f"{where}: a token must be {_FORMS}, got the word {_shown(token)}: pass one sentence as "
+                "[x], and compute features of words with structinv.datasets.conll_features"
             )
         if not isinstance(token, (Mapping, *_STRINGS)):
             raise TypeError(f"{where}: a token must be {_FORMS}, got {_shown(token)}")

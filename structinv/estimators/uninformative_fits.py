@@ -47,8 +47,8 @@ def nothing_learned(objective: Objective, solution: Solution) -> str:
     if not no_better and objective.space.dot(solution.f, solution.f) > 0:
         return ""
     return (
-        f" The model does not improve on the zero function (objective {solution.primal:.6g}, "
-        f"{at_zero:.6g} at zero), so its predictions are meaningless."
+        f" The objective is {solution.primal:.6g}, and {at_zero:.6g} if all scores are 0, so the "
+        "predictions are meaningless."
     )
 
 
@@ -193,6 +193,14 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     bool
         True if there was a warning.
     """
+    # Squares of very large targets would overflow. A power of 2 has no rounding errors.
+    unit = 2.0 ** int(np.frexp(np.abs(fit.targets).max())[1])
+    fit = replace(
+        fit,
+        targets=fit.targets / unit,
+        predictions=fit.predictions / unit,
+        epsilon=fit.epsilon / unit,
+    )
     used = np.flatnonzero(fit.weights > 0)
     y, weights = fit.targets[used], fit.weights[used] / fit.weights[used].sum()
     off = y - fit.predictions[used]
@@ -203,8 +211,8 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     more = 1 + LEAST_SHARE
     if squared > more * variance + near**2 and absolute > more * deviation + near:
         what = (
-            f"the root mean square error of training targets is {np.sqrt(squared):.3g}, but only "
-            f"{np.sqrt(variance):.3g} for their mean {mean:.3g}"
+            f"the root mean square error of training targets is {unit * np.sqrt(squared):.3g}, but only "
+            f"{unit * np.sqrt(variance):.3g} for their mean {unit * mean:.3g}"
         )
     elif squared >= (1 - LEAST_SHARE) * variance and variance > (ROUNDING * mean) ** 2:
         share = _explainable(fit, used)
@@ -218,7 +226,7 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
         return False
     warnings.warn(
         f"{fit.name} has learned almost nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
-        f"other units (their standard deviation is {np.sqrt(variance):.3g})",
+        f"other units (their standard deviation is {unit * np.sqrt(variance):.3g})",
         UninformativeFitWarning,
         stacklevel=stacklevel + 1,
     )

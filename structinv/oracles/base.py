@@ -182,6 +182,10 @@ class InvarianceOracle(BaseEstimator, ABC):
         """Return the oracles that are parameters of this oracle, by name."""
         return {name: part for name, part in vars(self).items() if isinstance(part, InvarianceOracle)}
 
+    def _no_cover(self) -> str:
+        """Return the limit of the parameters above which there is no orbit or cover, for messages."""
+        return "".join(part._no_cover() for part in self._parts().values())
+
     def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
         """Return the oracle for a subset of the rows that it is bound to.
 

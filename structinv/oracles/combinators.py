@@ -198,8 +198,8 @@ class OnlyFor(OracleWrapper, Combination):
         """Return the labels as an array; raise if there are none or they have another type."""
         if y is None:
             raise ValueError(
-                "only_for: rows must have true labels, one per row, as in bind(X, y), got None. "
-                "Regression and Multilabel do not support only_for"
+                "only_for requires one class label per row: regressors and models with several labels "
+                "per row do not support it"
             )
         y = np.asarray(y)
         self._check_kind(y)

@@ -192,6 +192,12 @@ class Permutations(FiniteOracle):
         members = x[self._listed("contains for more than 6 rows and columns")]
         return bool(np.any(np.max(np.abs(members - z), axis=1) <= near))
 
+    def _no_cover(self) -> str:
+        if self.finite:
+            return ""
+        r = self._lengths()[0]
+        return f" of {r} rows, but the orbit of Permutations has at most 6 rows ({MOST_MEMBERS} orders)"
+
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         if not self.finite:
             return None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.utils import check_array
 
 from ..certificates.certificate import (
@@ -98,9 +99,10 @@ def certify(
     Raises
     ------
     TypeError
-        If the estimator is not linear or averages several classifiers. If `oracle` is not an oracle, or
-        does not support sparse rows. If it allows edits other than dropped and added features for
-        `BernoulliNB`. If the estimator is an `InvariantStructuredSVC`: call its own `certify`.
+        If the estimator is not linear, averages several classifiers or is a regressor. If `oracle` is
+        not an oracle, or does not support sparse rows. If it allows edits other than dropped and added
+        features for `BernoulliNB`. If the estimator is an `InvariantStructuredSVC`: call its own
+        `certify`.
     ValueError
         If scores or predictions for `X` are not those of a linear classifier. If ``at="input"`` and a
         step is not known to be affine. If `y` contains a label that is not among the classes. If weights
@@ -151,6 +153,7 @@ def certify(
     check_fitted(estimator)
     parts = layers(estimator)
     last = parts.last
+    _refuse_regressor(last)
     if isinstance(last, InvariantStructuredSVC):
         call = "pipe[-1].certify(pipe[:-1].transform(X), y" if parts.steps else "model.certify(X, y"
         raise TypeError(
@@ -180,6 +183,16 @@ def certify(
         oracle = oracle.for_any_label()
     warn_of_unit_length(oracle, checked, stacklevel=3)
     return _certificate(model, checked, labels, oracle, labels_given=y is not None)
+
+
+def _refuse_regressor(last: Any) -> None:
+    """Raise TypeError for a regressor, whose predictions have bounds instead of margins."""
+    if is_regressor(last):
+        advice = "call its method certify(X, oracle=...)" if hasattr(last, "certify") else ""
+        advice = advice or "use InvariantLinearSVR for bounds of predictions"
+        raise TypeError(
+            f"estimator must be a classifier, got the regressor {type(last).__name__}: {advice}"
+        )
 
 
 def _checked(

@@ -84,9 +84,13 @@ _ADVICE = {
     ),
     Status.ORACLE_TOO_COARSE: (
         "the solver converged for the perturbed samples that the oracle finds, but the oracle's upper "
-        "bounds are too loose to certify the gap: use an exact oracle, or an exact combination."
+        "bounds are too loose to prove a small gap: use an exact oracle, such as degrees=[-5, 5] "
+        "instead of interval, or A @ B with a list B; a larger resolution tightens the bounds."
     ),
-    Status.INTERRUPTED: "the model is the best one so far; fit again to continue.",
+    Status.INTERRUPTED: (
+        "the model is the best one so far; fit again to continue, if both fits have warm_start=True or "
+        "the same checkpoint."
+    ),
     Status.INCONSISTENT: (
         "the lower bound exceeds the objective: an oracle returns points outside the perturbation set "
         "(see check_oracle), a custom argmax misses better labelings (see check_custom), a warm start "
