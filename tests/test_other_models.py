@@ -337,7 +337,7 @@ REFUSED = {
     "virtual samples": (
         VirtualSVC(),
         TypeError,
-        "VirtualSVC has no coef_.*InvariantSVC supports certificates",
+        "VirtualSVC has no coef_.*train InvariantSVC with the same",
     ),
     "kernel of ours": (RepresenterClassifier(), TypeError, "RepresenterClassifier has no coef_"),
     "pairs": (OneVsOneClassifier(LinearSVC()), TypeError, "OneVsOneClassifier has no coef_"),
