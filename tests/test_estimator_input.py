@@ -1,8 +1,10 @@
 """What all estimators say of parameters and labels, whichever of them is asked."""
 
+from functools import partial
 from inspect import signature
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import DataConversionWarning
@@ -13,7 +15,7 @@ from structinv import InvariantLinearSVC, certify
 from structinv.estimators import REGISTRY
 from structinv.inspection import explain_edit
 from structinv.model_selection import LabeledSplit
-from structinv.oracles import Box
+from structinv.oracles import Box, FDrop, Shifts
 
 X = np.random.default_rng(0).standard_normal((12, 4))
 Y = np.arange(12) % 2
@@ -32,6 +34,45 @@ BOOLEANS = [
 def inputs(kind):
     """What the estimators of a class take."""
     return TEXTS if get_tags(kind()).input_tags.string else X
+
+
+@pytest.mark.parametrize("kind", OF_ROWS)
+def test_weights_without_numbers_are_refused_by_name(kind):
+    if "sample_weight" not in signature(kind.fit).parameters:
+        return
+    for weights in ("balanced", ["heavy"] * len(Y)):
+        with pytest.raises(ValueError, match="sample_weight must contain numbers: could not convert"):
+            kind().fit(inputs(kind), Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OF_ROWS if inputs(kind) is X])
+@pytest.mark.parametrize(
+    "container", [list, tuple, np.array, partial(np.array, dtype=object), pd.Series]
+)
+def test_texts_are_for_the_classifier_of_texts(kind, container):
+    with pytest.raises(ValueError, match="got 12 texts: pass them to InvariantTextClassifier"):
+        kind().fit(container(TEXTS), Y)
+
+
+def test_texts_are_refused_after_the_fit():
+    model = InvariantLinearSVC(Box(0.1), random_state=0).fit(X, Y)
+    for method in (model.predict, model.certify, model.worst_case):
+        with pytest.raises(ValueError, match="X must contain numbers, got 12 texts"):
+            method(TEXTS)
+
+
+def test_parameters_of_an_absent_oracle_are_refused():
+    with pytest.raises(ValueError, match="oracle__radius requires an oracle, got oracle=None"):
+        InvariantLinearSVC().set_params(oracle__radius=1.0)
+    model = InvariantLinearSVC().set_params(oracle=Box(0.1), oracle__radius=1.0)
+    assert model.oracle.radius == 1.0
+
+
+@pytest.mark.parametrize("rho", ["x", [1, "x"], [1, [2]], None, float("nan")], ids=str)
+def test_grades_without_numbers_are_refused_by_name(rho):
+    for oracle in (Box(0.1), FDrop(1), Shifts(1, shape=(2, 2))):
+        with pytest.raises(ValueError, match="rho must be a number or a sequence of numbers in"):
+            InvariantLinearSVC(oracle.discounted(rho)).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", ["no", 1, 0.0, None])

@@ -549,6 +549,14 @@ def test_invalid_indices_and_numbers_of_draws_raise(oracle):
         oracle.sample(X, 2, np.random.RandomState(0))
 
 
+def test_missing_values_name_the_interval():
+    for oracle, name in ((Rotations(), "degrees"), (Shifts(), "pixels")):
+        with pytest.raises(
+            TypeError, match=rf"{name} must be .* got None: .* or interval=\(low, high\)"
+        ):
+            oracle.validate(16)
+
+
 def test_errors_name_missing_methods():
     X, V, assign = images((3, 3)), np.ones((1, 9)), np.zeros(3, dtype=int)
     with pytest.raises(NotImplementedError, match="Rotations does not define orbit"):

@@ -10,14 +10,14 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Status, solve
@@ -29,7 +29,7 @@ from ..utils.passes import passes_shown_by
 from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .fit_attempt import all_or_nothing
-from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
+from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type, checked_weights
 from .problem import Problem
 from .resource_estimates import ResourceEstimateMixin
 from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
@@ -105,6 +105,16 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             After Ctrl-C, with the best model so far, if ``on_interrupt="raise"``.
         """
         return self._fit(X, y, sample_weight)
+
+    def set_params(self, **params: Any) -> Self:
+        nested = [name for name in params if name.startswith("oracle__")]
+        known = "oracle" in self.get_params(deep=False)
+        if nested and known and params.get("oracle", self.oracle) is None:
+            raise ValueError(
+                f"{nested[0]} requires an oracle, got oracle=None: pass an oracle to "
+                f"{type(self).__name__}, such as oracle=FDrop(0)"
+            )
+        return super().set_params(**params)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Any:
         """Fit; `more` are additional arguments per row, such as `position_weight`."""
@@ -291,7 +301,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
 
     def _own_weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
         """Return checked sample weights; 1 by default."""
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return checked_weights(sample_weight, X)
 
     def _as_given(self, X: Any, rows: Matrix, points: Any) -> Matrix:
         """Return perturbed rows in the shape of the given rows."""

@@ -6,6 +6,9 @@ from collections.abc import Collection
 from os import PathLike
 from typing import Any
 
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..losses import REGISTRY as LOSSES
@@ -24,6 +27,22 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; pass functionals as invariances=[...] of InvariantSVC or RepresenterClassifier"
     return as_oracle(oracle, default=Identity(), hint=hint)
+
+
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Return sample weights of at least 0; 1 by default.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or not a number, or if their number differs from that of the samples.
+    """
+    try:
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"sample_weight must contain numbers: {error}") from None
 
 
 def loss_of_name(

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight
 
 from ..functionals import Evaluation, Functional
 from ..functionals.applied_families import FamilyFunctionals
@@ -34,7 +33,7 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import loss_of_name
+from .parameters import checked_weights, loss_of_name
 from .problem import Problem
 from .row_shapes import flat_rows, shaped
 
@@ -182,7 +181,7 @@ class RepresenterMachine(KernelMachine):
         return 3 * 8.0 * n_rows**2
 
     def _sample_weights(self, sample_weight: Any, X: np.ndarray, labeled: np.ndarray) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, X)
         weights = weights[labeled]
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be above 0 for at least one labeled sample")

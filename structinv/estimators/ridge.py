@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
@@ -23,6 +23,7 @@ from ..utils.matrices import refuse_half_or_masked
 from ..utils.parameters import check_boolean, check_number
 from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
+from .parameters import checked_weights
 from .resource_estimates import ResourceEstimateMixin
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .row_shapes import check_shape, flat_rows, learn_shape, shaped
@@ -309,7 +310,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             raise ValueError(f"X must be square in fit with kernel='precomputed', got shape {X.shape}")
 
     def _weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, X)
         if np.count_nonzero(weights) < 2:
             raise ValueError("sample_weight must be above 0 for at least two samples")
         return weights

@@ -18,7 +18,19 @@ from ..utils.matrices import Matrix, with_data
 
 
 def flat_rows(X: Any) -> Any:
-    """Return images (n, h, w) or (n, h, w, c) as one row each, others unchanged."""
+    """Return images (n, h, w) or (n, h, w, c) as one row each, others unchanged.
+
+    Raises
+    ------
+    ValueError
+        If `X` is a list of texts.
+    """
+    listed = isinstance(X, (list, tuple)) or getattr(X, "ndim", 0) == 1
+    if listed and isinstance(next(iter(X), None), str):
+        raise ValueError(
+            f"X must contain numbers, got {len(X)} texts: pass them to InvariantTextClassifier, or "
+            "convert them with a vectorizer such as scikit-learn's CountVectorizer"
+        )
     if isinstance(X, np.ndarray) and X.ndim > 2:
         return X.reshape(len(X), int(np.prod(X.shape[1:])))
     return X

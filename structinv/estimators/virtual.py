@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
@@ -25,7 +25,7 @@ from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
-from .parameters import check_on_interrupt, check_oracle_type
+from .parameters import check_on_interrupt, check_oracle_type, checked_weights
 from .resource_estimates import ResourceEstimateMixin, named, virtual_memory
 from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
 from .target_labels import class_factors, labeled_rows, one_label_a_row
@@ -247,7 +247,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         return canonical(X)
 
     def _weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, X)
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be above 0 for at least one sample")
         return weights

@@ -170,10 +170,11 @@ def closest_of(given: Any, known: Sequence[str]) -> str:
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
     """Return validated grades, from no perturbation (1) to the largest one."""
-    if np.isscalar(rho):
-        grades = np.linspace(1.0, float(rho), length or 2)  # type: ignore[arg-type]
-    else:
-        grades = np.asarray(rho, dtype=np.float64)
+    try:
+        given = np.asarray(rho, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.array(np.nan)
+    grades = np.linspace(1.0, float(given), length or 2) if np.isscalar(rho) else given
     if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
         raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
     if grades[0] != 1.0:
@@ -189,7 +190,8 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
 
 def profile_of_list(rho: float | Sequence[float], size: int) -> np.ndarray:
     """Return the grades of listed members; a number grades all except the first."""
-    return grade_profile(np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else rho, size)
+    last = grade_profile(rho)[-1]
+    return grade_profile(np.r_[1.0, np.full(size - 1, last)] if np.isscalar(rho) else rho, size)
 
 
 def real_rows(name: str, X: Any) -> np.ndarray:

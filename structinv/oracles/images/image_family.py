@@ -235,6 +235,11 @@ class ImageFamily(InvarianceOracle):
     def _check_range(self) -> None:
         values = getattr(self, self.parameter)
         if self.interval is None:
+            if values is None:
+                raise TypeError(
+                    f"{self.parameter} must be a number or a list of numbers, got None: pass "
+                    f"{self.parameter}, or interval=(low, high) for all values between two numbers"
+                )
             if isinstance(values, tuple) and len(values) == 2:
                 name, pair = self.parameter, values
                 raise ValueError(
