@@ -144,7 +144,9 @@ class TestFit:
         model = structinv.load(tmp_path / "m")
         assert isinstance(model, InvariantTextClassifier)
         assert (model.edit, model.max_changes, model.only_for) == (edit, 2, ["spam"])
-        lines = succeed("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify").splitlines()
+        result = run("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify")
+        assert "read without labels, so all of it counts as perturbed" in result.stderr
+        lines = result.stdout.splitlines()
         texts, y = load_jsonlines(folder / "test.jsonl.xz")
         sure = ["yes" if each else "no" for each in model.certify(texts).correct]
         assert lines == [f"{a}\t{b}" for a, b in zip(model.predict(texts), sure, strict=True)]
