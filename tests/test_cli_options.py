@@ -341,6 +341,7 @@ class TestReports:
         assert result.exit_code == 0, result.output
         assert "Row 0: no label, predicted spam" in result.stdout
         assert "DATA has no valid labels" in result.stderr
+        assert "TokenEdits(edit='drop', max_changes=1)" in result.stdout
 
     def test_explain_with_an_unknown_label(self, folder, tmp_path):
         first = (folder / "rows.svm").read_text().splitlines()[0]

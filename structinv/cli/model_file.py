@@ -88,8 +88,8 @@ def _described(oracle: InvarianceOracle) -> str:
     listed = [
         f"{name}={_described(value) if isinstance(value, InvarianceOracle) else repr(value)}"
         for name, value in oracle.get_params(deep=False).items()
-        # The kind of edit is of interest, even if it is the default.
-        if name == "edit" or repr(value) != repr(parameters[name].default)
+        # The kind and the number of edits are of interest, even if they are the defaults.
+        if name in ("edit", "max_changes") or repr(value) != repr(parameters[name].default)
     ]
     return f"{type(oracle).__name__}({', '.join(listed)})"
 
