@@ -535,7 +535,7 @@ def test_invalid_labels_and_oracles_raise():
     X, y = rows()
     with pytest.raises(ValueError, match=r"y must have shape \(2,\), one label per row, got \(1,\)"):
         check_oracle(Box(0.5), [[1.0], [2.0]], [1])
-    with pytest.raises(ValueError, match="true labels"):
+    with pytest.raises(ValueError, match="only_for requires one class label per row"):
         check_oracle(FScale(2).only_for(1), X)
     written = r"pass an instance: FDrop\(max_changes=\.\.\.\)"
     with pytest.raises(TypeError, match=f"got the class FDrop; {written}"):

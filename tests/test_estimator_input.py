@@ -174,7 +174,7 @@ def test_a_column_of_labels_is_taken_everywhere_as_in_fit():
     column_warns(lambda y: fitted.estimate_seconds(X, y), column)
     assert fitted.score(X, column) == fitted.score(X, Y)
     explained = column_warns(lambda y: explain_edit(fitted, X[:1], y), column[:1])
-    np.testing.assert_array_equal(explained.moves, explain_edit(fitted, X[:1], Y[:1]).moves)
+    np.testing.assert_array_equal(explained.changes, explain_edit(fitted, X[:1], Y[:1]).changes)
     for wrong in (np.stack([Y, Y], axis=1), Y[None], column[:-1]):
         with pytest.raises(ValueError, match=r"y must have shape \(12,\), one label per row"):
             fitted.certify(X, wrong)

@@ -258,7 +258,7 @@ def test_what_speaks_of_labels_is_refused_by_name():
             Regression().bind(targets)
     with pytest.raises(ValueError, match="oracle must not be discounted for Regression"):
         WorstCase(X, y, FDrop(1).discounted(0.5), Regression())
-    with pytest.raises(ValueError, match="Regression and Multilabel do not support only_for"):
+    with pytest.raises(ValueError, match="only_for requires one class label per row"):
         WorstCase(X, y, FDrop(1).only_for(1), Regression())
     with pytest.raises(ValueError, match="epsilon must be a number of at least 0, got -1"):
         Regression(-1).bind(y)
