@@ -93,7 +93,7 @@ class NumberedFeatures(Features):
                 f"{name_of(source)} has feature numbers up to {X.shape[1] - self.zero_based}, but "
                 f"MODEL has feature numbers up to {self.n_features - self.zero_based}: pass "
                 "--ignore-new-features to ignore larger numbers. The training file was read as "
-                f"{('zero' if self.zero_based else 'one')}-based; fit has the options --zero-based and "
+                f"{'zero' if self.zero_based else 'one'}-based; fit has the options --zero-based and "
                 "--one-based"
             )
         X.resize(len(y), self.n_features)
@@ -327,8 +327,8 @@ def _dense(X: sparse.csr_matrix, source: Source, user: str) -> NDArray[np.float6
     if size > DENSE_BYTES:
         raise ValueError(
             f"{user} requires dense rows, but the {X.shape[0]} rows of {X.shape[1]} features in "
-            f"{name_of(source)} would take {size / 1000000000.0:.1f} GB (at most "
-            f"{DENSE_BYTES / 1000000000.0:g}): use fewer rows or features, or an oracle for sparse "
+            f"{name_of(source)} would take {size / 1e9:.1f} GB (at most "
+            f"{DENSE_BYTES / 1e9:g}): use fewer rows or features, or an oracle for sparse "
             "rows, such as fscale, fdrop or fadd"
         )
     return X.toarray()

@@ -15,7 +15,7 @@ from ..spaces.tensor_rows import MemberRows, TensorRows
 from ..structures.competitors import Competitors
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
-from ..utils.matrices import Matrix, floating, same_entries, scale_rows
+from ..utils.matrices import Matrix, dense, floating, same_entries, scale_rows
 from ..utils.packed_rows import PackedRows
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
@@ -290,8 +290,7 @@ class LinearMemberState(DualState):
             made = self._points(blocks, np.full(len(blocks), member))
             # Multiplication and division by a factor may have caused rounding errors.
             excess = abs(made - points) - 4 * np.finfo(made.dtype).eps * abs(made)
-            largest = excess.max(axis=1)
-            largest = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
+            largest = np.ravel(dense(excess.max(axis=1)))
             members[largest <= 0] = member
         usable = np.flatnonzero((members >= 0) & (labels >= 0))
         return single[usable], members[usable], labels[usable]

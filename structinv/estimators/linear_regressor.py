@@ -6,12 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..certificates.certificate import linear_function
 from ..oracles import InvarianceOracle
 from ..spaces import Space
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, dense
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
 from .row_sources import some_rows
@@ -144,8 +143,7 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
 
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         chosen = some_rows(X, rows)
-        found = chosen @ chosen.T
-        return found.toarray() if sp.issparse(found) else found
+        return dense(chosen @ chosen.T)
 
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
         return *linear_function(self.coef_, self.intercept_), 0.0, 0.0

@@ -159,7 +159,7 @@ def block_sizes(
         own, rest = math.ceil(fixed / 1e4), math.ceil(blocks / 1e4)
         raise MemoryError(
             f"{what} must be at least {(own + rest) / 100:.2f} MB, got "
-            f"{math.floor(most / 10000.0) / 100:.2f} MB: labels of {X.shape[0]} rows and "
+            f"{math.floor(most / 1e4) / 100:.2f} MB: labels of {X.shape[0]} rows and "
             f"weights of {X.shape[1]} features take {own / 100:.2f} MB, and blocks of rows take "
             f"{rest / 100:.2f} MB"
         )

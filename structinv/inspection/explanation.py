@@ -21,6 +21,7 @@ from ..estimators import (
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text_vectorizer import as_texts
 from ..oracles import InvarianceOracle
+from ..utils.matrices import dense
 from ..utils.summaries import Tabulated
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
@@ -229,7 +230,7 @@ def _certified(
 
 
 def _dense_row(X: Any) -> np.ndarray:
-    return np.ravel(X.toarray() if sp.issparse(X) else np.asarray(X))
+    return np.ravel(dense(X))
 
 
 def _margin_direction(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..utils.matrices import dense
 from ..utils.summaries import number_of
 from .figures import single_axes
 
@@ -145,7 +145,7 @@ class WorstCasesDisplay:
         # A display of the originals alone checks all arguments.
         cls(X, X, shape, titles)
         worst = estimator.worst_case(X, y)
-        return cls(X, _dense(worst).reshape(np.shape(X)), shape, titles).plot(ax=ax)
+        return cls(X, np.asarray(dense(worst)).reshape(np.shape(X)), shape, titles).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None) -> WorstCasesDisplay:
         """Plot the images.
@@ -457,12 +457,8 @@ def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
     return shape[1:] if len(shape) > 2 else None
 
 
-def _dense(images: Any) -> np.ndarray:
-    return np.asarray(images.toarray() if sp.issparse(images) else images)
-
-
 def _images(name: str, images: ArrayLike) -> np.ndarray:
-    rows = _dense(images).astype(np.float64, copy=False)
+    rows = np.asarray(dense(images), dtype=np.float64)
     if rows.ndim > 2 and rows.size:
         rows = rows.reshape(len(rows), -1)
     if rows.ndim != 2 or not rows.size:

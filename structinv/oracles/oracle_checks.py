@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..utils.exceptions import CheckError
-from ..utils.matrices import ALL_ROWS, Matrix
+from ..utils.matrices import ALL_ROWS, Matrix, dense
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_list
 from .checked_lists import listed
@@ -95,7 +95,7 @@ def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray,
     """Return the first rows as a dense array, and their labels."""
     as_oracle(oracle)
     try:
-        rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+        rows = np.asarray(dense(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             f"X must be an array of real numbers with one sample per row, got {X!r}"

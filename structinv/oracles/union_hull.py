@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from ..utils.ascent import ascend
 from ..utils.jit import njit
-from ..utils.matrices import Matrix, scale_rows
+from ..utils.matrices import Matrix, dense, scale_rows
 from .base import Hull
 
 # If 1 minus the taus of a row is smaller than this, it counts as 0.
@@ -140,7 +140,7 @@ class UnionHull(Hull):
         """Return the sums of the planes of all parts."""
         normals, taus = zip(*map(self._planes_of, range(len(self.parts))), strict=True)
         if not all(sp.issparse(each) for each in normals):
-            normals = tuple(each.toarray() if sp.issparse(each) else each for each in normals)
+            normals = tuple(map(dense, normals))
         return sum(normals[1:], normals[0]), np.sum(taus, axis=0)
 
     def _planes_of(self, number: int) -> tuple[Matrix, np.ndarray]:

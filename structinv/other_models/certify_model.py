@@ -188,8 +188,11 @@ def certify(
 def _refuse_regressor(last: Any) -> None:
     """Raise TypeError for a regressor, whose predictions have bounds instead of margins."""
     if is_regressor(last):
-        advice = "call its method certify(X, oracle=...)" if hasattr(last, "certify") else ""
-        advice = advice or "use InvariantLinearSVR for bounds of predictions"
+        advice = (
+            "call its method certify(X, oracle=...)"
+            if hasattr(last, "certify")
+            else "use InvariantLinearSVR for bounds of predictions"
+        )
         raise TypeError(
             f"estimator must be a classifier, got the regressor {type(last).__name__}: {advice}"
         )
@@ -259,8 +262,10 @@ def _certificate(
     if model.always is not None:
         margins = np.where(y == model.classes[model.always], np.inf, -np.inf)
         exact = np.ones(len(y), dtype=bool)
-        return replace(
-            Certificate(margins, margins.copy(), exact),
+        return Certificate(
+            margins,
+            margins.copy(),
+            exact,
             labels_given=labels_given,
             perturbations=described(oracle),
         )

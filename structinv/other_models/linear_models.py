@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import predicted
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, dense
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
 from .steps import Affine
 
@@ -170,5 +170,5 @@ def _stacked(model: OneVsRestClassifier) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _dense(values: Any) -> np.ndarray:
-    array = np.asarray(values.toarray() if sp.issparse(values) else values)
+    array = np.asarray(dense(values))
     return array if array.dtype.kind == "f" else array.astype(np.float64)

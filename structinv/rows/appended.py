@@ -53,7 +53,7 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
         entry = int(np.argmax(wrong))
         raise ValueError(
             "features must be from 0 to "
-            f"{limit - 1}{('' if n_features is None else f' for n_features={n_features}')}, got "
+            f"{limit - 1}{'' if n_features is None else f' for n_features={n_features}'}, got "
             f"{rows.indices[entry]} in {_place(rows, entry, before)}"
         )
     with np.errstate(over="ignore"):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..utils.early_interrupts import default_handler_runs
+
 _local = threading.local()
 
 
@@ -64,8 +66,7 @@ def interrupts() -> Iterator[Interrupts]:
         yield outer
         return
     handler = Interrupts()
-    main = threading.current_thread() is threading.main_thread()
-    replaced = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    replaced = default_handler_runs()
     _local.interrupts = handler
     try:
         if replaced:

@@ -214,8 +214,7 @@ class ExplicitSpace(Space):
         # Factors of plain rows can be read only from the constant feature.
         if not self.intercept or self.size > self.stride:
             return None
-        last = normals[:, [-1]]
-        factors = np.abs(np.ravel(last.toarray() if sp.issparse(last) else last))
+        factors = np.abs(np.ravel(dense(normals[:, [-1]])))
         return scale_rows(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
     def accepts(self, normals: Normals) -> bool:

@@ -1,4 +1,4 @@
-"""Ctrl-C during the imports of the command line."""
+"""Ctrl-C: the installed handler, and early interrupts of the command line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 
+def default_handler_runs() -> bool:
+    """Return True in the main thread, with Python's default handler of Ctrl-C."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @contextmanager
 def command_line_imports() -> Iterator[None]:
     """Exit the command line with code 130 after Ctrl-C, without a traceback.
 
     In all other programs, Ctrl-C raises KeyboardInterrupt as usual.
     """
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not (usual and _is_command_line() and threading.current_thread() is threading.main_thread()):
+    if not (default_handler_runs() and _is_command_line()):
         yield
         return
     signal.signal(signal.SIGINT, _exit)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...utils import plugins
-from ...utils.matrices import Matrix
+from ...utils.matrices import Matrix, dense
 from ...utils.parameters import check_boolean, check_integer, check_number
 from ..base import InvarianceOracle
 from ..cache import Cache
@@ -256,7 +255,7 @@ class ImageFamily(InvarianceOracle):
         self.check_values("interval", self._ends())
 
     def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
-        rows = X.toarray() if sp.issparse(X) else np.asarray(X)
+        rows = np.asarray(dense(X))
         if rows.ndim != 2:
             raise ValueError(
                 f"X must have shape (n_samples, n_features), one row per image, got {rows.shape}: pass "
