@@ -50,6 +50,8 @@ WORDS = {
     r"too(?=[.,;:)])": "also",
 }
 ANY_WORD = re.compile("|".join(rf"\b({pattern})\b" for pattern in WORDS), flags=re.IGNORECASE)
+# The docstring of a gallery script starts with the title of its page.
+GALLERY_TITLE = r"\n?[^\n]+\n=+\n"
 PARAMETER = r"^ *[\w*, ]+ : "
 SENTENCE_END = r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9])"
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
@@ -98,9 +100,26 @@ def of_module(text):
             yield from _description(node.value.lineno, _joined(node.value))
     for line, string in _strings(tree):
         yield from _words(line, string)
+    for line, cell in _cells(text):
+        yield from _words(line, cell)
+        yield from _sentences(line, cell)
+
+
+def _cells(text):
+    """Yield the first line and the text of each comment of a gallery script that starts a cell."""
+    for cell in re.finditer(r"^# %%.*(?:\n#.*)*", text, flags=re.M):
+        yield text.count("\n", 0, cell.start()) + 1, re.sub(r"^# ?(?:%%)?", "", cell[0], flags=re.M)
 
 
 def _of_docstring(line, text):
+    if re.match(GALLERY_TITLE, text):
+        yield from _words(line, text)
+        yield from _sentences(line, _blanked(GALLERY_TITLE, text))
+    else:
+        yield from _of_api_docstring(line, text)
+
+
+def _of_api_docstring(line, text):
     lines = text.split("\n")
     summary = lines[0].strip()
     if len(summary) > SUMMARY_LENGTH:

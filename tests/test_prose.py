@@ -53,6 +53,16 @@ def test_words_are_found_in_public_docstrings_and_messages():
     assert rules_of_module('"""There is no limit to `turn`, in turn."""') == []
 
 
+def test_titles_and_cells_of_gallery_scripts_are_prose():
+    title = f'"""\n{"Kernels " * 10}\n======\n\n{{}}\n"""\n'
+    assert rules_of_module(title.format("Points.")) == []
+    assert rules_of_module(title.format("Points anew.")) == [(5, "words")]
+    assert rules_of_module(title.format("word " * 26)) == [(5, "sentence-length")]
+    assert rules_of_module("x = 1\n# %%\n# Points\n# anew.\ny = 2\n") == [(4, "words")]
+    assert rules_of_module(f"# %%\n# {'word ' * 26}\n") == [(2, "sentence-length")]
+    assert rules_of_module("x = 1  # %% anew\n# anew\n") == []
+
+
 def test_words_and_long_sentences_are_found_in_pages():
     assert rules_of_page("# Turn\n\n| a | b |\n| anew | `anew` |\n") == [(1, "words"), (4, "words")]
     assert rules_of_page("```python\nturn = 1\n```\nText.\n") == []
