@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--columns", nargs="+", type=int, default=[50, 100, 200, 500, 1000, 2000, 5000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--speed-columns", type=int, default=1000)
-    parser.add_argument("--picture", type=Path, help="such as docs/kernel_error.png")
+    parser.add_argument("--picture", type=Path, help="such as docs/pictures/kernel_error.png")
     options = parser.parse_args()
     name, train, test = load(options.data, np.random.default_rng(0))
     sigma = float(np.median(pdist(test)))

@@ -1,7 +1,7 @@
 """Pictures of the pages, drawn from records of the benchmarks.
 
 A benchmark writes what it measures with ``--json benchmarks/records/NAME.json``; this script reads the
-records and draws ``docs/NAME.png``, without data and in seconds:
+records and draws ``docs/pictures/NAME.png``, without data and in seconds:
 
     python benchmarks/pictures.py                 # all of them
     python benchmarks/pictures.py malware
@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 RECORDS = Path(__file__).with_name("records")
-DOCS = Path(__file__).parents[1] / "docs"
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 GRAY, BLUE, ORANGE, GREEN = "#666666", "#0072B2", "#D55E00", "#009E73"
 STYLE = {
     "font.size": 11,
@@ -250,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.names or PICTURES:
         record = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
         with mpl.rc_context(STYLE):
-            PICTURES[name](record).savefig(DOCS / f"{name}.png")
+            PICTURES[name](record).savefig(FOLDER / f"{name}.png")
 
 
 if __name__ == "__main__":

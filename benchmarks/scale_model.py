@@ -22,7 +22,7 @@ dense vectors (the function and the group's part of it) and receives two planes.
 one. All of it passes the driver's link. A task costs the scheduler a millisecond. Workers read their
 rows once and keep them. The program of BMRM is left out: it took 5 to 14 milliseconds.
 
-    python benchmarks/scale_model.py --picture docs/scale.png
+    python benchmarks/scale_model.py --picture docs/pictures/scale.png
 """
 
 from __future__ import annotations

@@ -387,7 +387,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="two draws of one and two faces")
     parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--picture", type=Path, help="such as docs/faces.png")
+    parser.add_argument("--picture", type=Path, help="such as docs/pictures/faces.png")
     options = parser.parse_args()
     if options.quick:
         options.draws, options.sizes = 2, [1, 2]

@@ -18,7 +18,9 @@ from structinv.oracles import REGISTRY
 from . import pages
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted(["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+PAGES = sorted(
+    ["README.md", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
+)
 
 
 def read(page):
@@ -82,7 +84,7 @@ def test_the_table_of_oracles_is_what_their_classes_declare():
 
 def test_what_is_exported_is_in_a_page_an_example_or_a_benchmark():
     """Other names are imported from their modules."""
-    code = [path for folder in ("examples", "benchmarks") for path in (ROOT / folder).glob("*.py")]
+    code = [path for folder in ("examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     pages_and_code = [*map(read, PAGES), read("CONTRIBUTING.md")]
     pages_and_code += [path.read_text(encoding="utf-8") for path in code]
     known = {name for text in pages_and_code for name in re.findall(r"\w+", text)}

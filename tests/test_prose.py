@@ -1,4 +1,4 @@
-"""Docstrings, messages, help texts and pages keep the rules of `docs/style.md` that are checkable."""
+"""Docstrings, messages, help texts and pages keep the checkable rules of `docs/project/style.md`."""
 
 import re
 

@@ -130,7 +130,7 @@ def optimum(loss, penalty, free=None, nu=0.05):
 
 
 def printed_table():
-    """The table of docs/solvers.md: from loss and solver to whether the pair works."""
+    """The table of docs/guide/convergence.md: from loss and solver to whether the pair works."""
     text = DOCS.read_text(encoding="utf-8")
     rows = re.search(r"\| Loss \|(.*?)\n\n", text, re.DOTALL).group(0).strip().splitlines()
     cells = [[cell.strip(" `") for cell in row.strip("| ").split("|")] for row in rows]
