@@ -78,15 +78,9 @@ def findings(paths):
     for path in paths:
         name = path.relative_to(ROOT).as_posix()
         text = path.read_text(encoding="utf-8")
-        for line, rule, message in _rules_of(path)(text):
+        for line, rule, message in of_page(text) if path.suffix == ".md" else of_module(text):
             found[name, rule].append(f"  {name}:{line}: {rule}: {message}")
     return found
-
-
-def _rules_of(path):
-    if path.suffix == ".md":
-        return of_page
-    return of_gallery if path.name.startswith("plot_") else of_module
 
 
 def of_page(text):
@@ -94,19 +88,6 @@ def of_page(text):
     prose = _blanked(r"^```.*?^```$|<!--.*?-->", text)
     yield from _words(1, prose)
     yield from _sentences(1, prose)
-
-
-def of_gallery(text):
-    """Yield (line, rule, message) for each breach in a gallery script.
-
-    Its docstring and the comments of its cells are pages, with titles instead of summaries.
-    """
-    tree = ast.parse(text)
-    for line, page in _gallery_pages(tree, text):
-        yield from _words(line, page)
-        yield from _sentences(line, page)
-    for line, string in _strings(tree):
-        yield from _words(line, string)
 
 
 def of_module(text):
@@ -128,14 +109,6 @@ def _cells(text):
     """Yield the first line and the text of each comment of a gallery script that starts a cell."""
     for cell in re.finditer(r"^# %%.*(?:\n#.*)*", text, flags=re.M):
         yield text.count("\n", 0, cell.start()) + 1, re.sub(r"^# ?(?:%%)?", "", cell[0], flags=re.M)
-
-
-def _gallery_pages(tree, text):
-    """Yield the first line and the text of the docstring and of each cell."""
-    if (docstring := _docstring(tree)) is not None:
-        yield docstring.lineno, docstring.value
-    for cell in re.finditer(r"^# %%.*\n((?:#.*\n)*)", text, flags=re.M):
-        yield text.count("\n", 0, cell.start(1)) + 1, re.sub(r"^# ?", "", cell[1], flags=re.M)
 
 
 def _of_docstring(line, text):

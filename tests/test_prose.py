@@ -72,18 +72,6 @@ def test_words_and_long_sentences_are_found_in_pages():
     assert rules_of_page(f"| {long} |\n") == []
 
 
-def test_words_and_long_sentences_are_found_in_gallery_scripts():
-    def rules(text):
-        return [(line, rule) for line, rule, _ in prose_rules.of_gallery(text)]
-
-    title = '"""\nTitle\n=====\n\nText.\n"""\n'
-    assert rules(f"{title}# turn\nx = 1\n# %%\n# Text with ``turn``.\nx = 1  # turn\n") == []
-    assert rules(title.replace("Text", "Turn")) == [(5, "words")]
-    assert rules(f"{title}# %%\n# Text.\n#\n# A turn.\nx = 1\n") == [(10, "words")]
-    assert rules(f"{title}# %%\n# {'word ' * 26}.\n") == [(8, "sentence-length")]
-    assert rules(f'{title}print("no turn here")\n') == [(7, "words")]
-
-
 @pytest.fixture
 def lists(tmp_path, monkeypatch):
     monkeypatch.setattr(allowed, "FILES", tmp_path)
