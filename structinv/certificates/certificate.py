@@ -25,7 +25,7 @@ from ..structures.layout import laid_out
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import UnitLengthWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
-from ..utils.summaries import Summarized, Summary, how_many, one_line, share
+from ..utils.summaries import Summarized, Summary, how_many, number_of, one_line, share
 
 # Tolerance for rows of length 1.
 UNIT = 1e-5
@@ -242,6 +242,18 @@ class WorstChange:
     labels: np.ndarray | None = None
     most_wrong: np.ndarray | None = None
     lengths: np.ndarray | None = None
+
+    def _repr_html_(self) -> str:
+        title = f"Most damaging perturbations of {number_of(len(self.attacked), 'example')}"
+        values = {}
+        if len(self.attacked):
+            values = {
+                "smallest margin found": f"{self.attacked.min():.4g}",
+                "smallest lower bound": f"{self.bounds.min():.4g}",
+                "positive margins": share(self.attacked > 0),
+                "perturbed rows": "not stored" if self.points is None else f"{self.points.shape[0]}",
+            }
+        return Summary(title, values).html()
 
     def certificate(
         self, oracle: InvarianceOracle | None = None, *, labels_given: bool = True

@@ -12,12 +12,13 @@ from ..dual import refusals
 from ..solvers import FrankWolfe, Solver
 from ..terms import WorstCase
 from ..terms.blockwise_term import BlockwiseTerm
-from ..utils.summaries import Tabulated
+from ..utils.html import paragraphs
+from ..utils.summaries import Table
 from .base import InvariantEstimator
 
 
 @dataclass(frozen=True, repr=False)
-class SolverExplanation(Tabulated):
+class SolverExplanation:
     """Solver of a fit with the reasons for its choice, from `explain_solver`.
 
     Print it for a table.
@@ -55,19 +56,38 @@ class SolverExplanation(Tabulated):
     terms: tuple[str, ...]
     states: tuple[dict[str, str], ...]
 
-    def __str__(self) -> str:
-        lines = [f"{self.solver}: {self.reason}"]
+    def _tables(self) -> list[Table]:
+        tables = []
         for term, states in zip(self.terms, self.states, strict=False):
             used = next(name for name, reason in states.items() if not reason)
-            lines.append(f"Dual states of {term}:")
-            for name, reason in states.items():
-                answer = "no " if reason else "yes"
-                why = reason or ("used" if name == used else "supported, but a state above is used")
-                lines.append(f"  {name:<15} {answer}  {why}")
-        if self.states:
-            meaning = "A dual state is a form in which the solver stores the dual variables."
-            lines.append(f"{meaning} The first supported one is used.")
-        return "\n".join(lines)
+            rows = [
+                (
+                    f"{name:<14}",
+                    "no " if reason else "yes",
+                    reason or ("used" if name == used else "supported, but a state above is used"),
+                )
+                for name, reason in states.items()
+            ]
+            tables.append(Table(f"Dual states of {term}:", [], rows, left=(0, 1, 2)))
+        return tables
+
+    def _title(self) -> str:
+        return f"{self.solver}: {self.reason}"
+
+    def _notes(self) -> list[str]:
+        meaning = "A dual state is a form in which the solver stores the dual variables."
+        return [f"{meaning} The first supported one is used."] if self.states else []
+
+    def __str__(self) -> str:
+        tables = (table.text() for table in self._tables())
+        return "\n".join([self._title(), *tables, *self._notes()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        tables = (table.html() for table in self._tables())
+        return paragraphs([self._title()]) + "".join(tables) + paragraphs(self._notes())
 
 
 def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:

@@ -17,13 +17,14 @@ from ..oracles.combinators import OnlyFor
 from ..oracles.text.text_edits import BoundTexts, TextEdits, TokenEdits
 from ..oracles.text.text_grams import Documents, PlacedEdits
 from ..structures.bound import BoundStructure
+from ..utils.html import Part
 from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
 from .linear_machine import LinearMachine
 from .parameters import check_oracle_type
 from .problem import Problem
 from .target_labels import as_labels, one_a_row
-from .text_vectorizer import TOKENS, TextVectorizer, as_texts
+from .text_vectorizer import TOKENS, TextVectorizer, after_edits, as_texts
 
 # Maps an oracle to the same oracle, restricted to some labels if `only_for` is used.
 Restriction = Callable[[InvarianceOracle], InvarianceOracle]
@@ -307,6 +308,39 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         -------
         list of str
             Edited texts. A placeholder word represents an inserted token without a feature.
+        """
+        parts = self.worst_case_parts(X, y, oracle=oracle, edit=edit, max_changes=max_changes)
+        return list(map(after_edits, parts))
+
+    def worst_case_parts(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        oracle: InvarianceOracle | None = None,
+        edit: str | None = None,
+        max_changes: int | None = None,
+    ) -> list[list[Part]]:
+        """Return the texts of `worst_case` in parts, which show the edits.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) of str
+            Texts.
+        y : array-like of shape (n_samples,) or None, default=None
+            True labels; the predictions by default.
+        oracle : TokenEdits, OnlyFor or None, default=None
+            Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
+            the training.
+        edit : {"drop", "add", "replace"} or None, default=None
+            Kind of edit. By default it is that of the oracle.
+        max_changes : int or None, default=None
+            Maximum number of edits per text (>= 0). By default it is that of the oracle.
+
+        Returns
+        -------
+        list of list of (kind, text)
+            Parts of each text, in sequence: "kept", "deleted" or "inserted" with the text.
         """
         documents, rows, labels, edits, restrict = self._certified_inputs(
             X, y, oracle, edit, max_changes

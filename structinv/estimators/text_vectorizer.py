@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..oracles.text.text_edits import counted
 from ..oracles.text.text_grams import Documents, Grams, PlacedEdits
+from ..utils.html import Part
 from ..utils.parameters import check_boolean
 
 WEIGHTS = ("counts", "binary", "idf")
@@ -236,8 +237,8 @@ class TextVectorizer(
         """
         return self._pattern.findall(self._prepared(text))
 
-    def edited(self, text: str, edit: str, spots: np.ndarray, tokens: np.ndarray) -> str:
-        """Return a text with deleted, replaced or inserted tokens.
+    def edited(self, text: str, edit: str, spots: np.ndarray, tokens: np.ndarray) -> list[Part]:
+        """Return the parts of a text with deleted, replaced or inserted tokens.
 
         Parameters
         ----------
@@ -252,8 +253,8 @@ class TextVectorizer(
 
         Returns
         -------
-        str
-            Edited text.
+        list of (kind, text)
+            Parts in the sequence of the text: "kept", "deleted" or "inserted" with the text.
 
         Raises
         ------
@@ -265,20 +266,24 @@ class TextVectorizer(
         base = text if len(prepared) == len(text) else prepared
         group = self._pattern.groups
         spans = [found.span(group) for found in self._pattern.finditer(prepared)]
-        parts, at = [], 0
+        parts: list[Part] = []
+        at = 0
         for spot, token in zip(spots.tolist(), tokens.tolist(), strict=True):
             start, stop = spans[spot] if spot < len(spans) else (len(base), len(base))
             new = "" if edit == "drop" else self.grams.names[token] if token >= 0 else self.made_up
             if edit == "add":
                 new, stop = (f" {new}" if spot == len(spans) else f"{new} "), start
-            parts += [base[at:start], new]
+            changed = [("kept", base[at:start]), ("deleted", base[start:stop]), ("inserted", new)]
+            parts += [(kind, part) for kind, part in changed if part]
             at = stop
-        return self._with_intended_tokens("".join([*parts, base[at:]]), text, edit, spots, tokens)
+        parts += [("kept", base[at:])] if at < len(base) else []
+        self._check_intended_tokens(after_edits(parts), text, edit, spots, tokens)
+        return parts
 
-    def _with_intended_tokens(
+    def _check_intended_tokens(
         self, edited: str, text: str, edit: str, spots: np.ndarray, tokens: np.ndarray
-    ) -> str:
-        """Return the edited text; ValueError if its tokens are not the intended ones."""
+    ) -> None:
+        """Raise ValueError if the tokens of the edited text are not the intended ones."""
         one = np.zeros(1, dtype=np.int64)
         edits = PlacedEdits(one + len(spots), spots[None], tokens[None])
         intended = self.documents([text]).edited(one, edits, edit)
@@ -288,7 +293,6 @@ class TextVectorizer(
                 "would split it into other tokens. Certificates are valid. Pass a token_pattern with "
                 "matches that do not depend on neighboring tokens, such as the default"
             )
-        return edited
 
     def numbers_of(self, tokens: Sequence[str]) -> np.ndarray:
         """Return the numbers of tokens that are part of features.
@@ -377,6 +381,17 @@ class TextVectorizer(
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def after_edits(parts: Iterable[Part]) -> str:
+    """Return the text after the edits, from its parts.
+
+    Examples
+    --------
+    >>> after_edits([("deleted", "free"), ("kept", " lunch "), ("inserted", "now")])
+    ' lunch now'
+    """
+    return "".join(text for kind, text in parts if kind != "deleted")
 
 
 def as_texts(X: Any) -> list[str]:

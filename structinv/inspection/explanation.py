@@ -19,10 +19,11 @@ from ..estimators import (
     InvariantTextClassifier,
 )
 from ..estimators.target_labels import one_label_a_row
-from ..estimators.text_vectorizer import as_texts
+from ..estimators.text_vectorizer import after_edits, as_texts
 from ..oracles import InvarianceOracle
+from ..utils.html import Part, marked
 from ..utils.matrices import dense
-from ..utils.summaries import Tabulated
+from ..utils.summaries import Table, Tabulated
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
 # Functions for other models.
@@ -57,6 +58,8 @@ class Explanation(Tabulated):
         Margin after the edit of all features.
     certified : bool
         Whether the label is predicted after every allowed edit.
+    parts : list of (kind, text), or None
+        A text in parts, in sequence: "kept", "deleted" or "inserted" with the text. None for rows.
 
     See Also
     --------
@@ -88,20 +91,19 @@ class Explanation(Tabulated):
     margin: float
     edited_margin: float
     certified: bool
+    parts: list[Part] | None = None
 
-    def __str__(self) -> str:
-        lines = [f"Worst edit: margin {self.margin:.4g} to {self.edited_margin:.4g}, {self._state()}"]
-        if not len(self.features):
-            return lines[0]
-        cells: list[tuple[str, ...]] = [("feature", "before", "after", "change of margin")]
-        for k, name in enumerate(self.names):
-            numbers = self.before[k], self.after[k], self.changes[k]
-            cells.append((str(name), *(f"{number:.4g}" for number in numbers)))
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for name, *texts in cells:
-            right = (f"{text:>{width}}" for text, width in zip(texts, widths[1:], strict=True))
-            lines.append("  ".join([f"  {name:<{widths[0]}}", *right]))
-        return "\n".join(lines)
+    def _table(self) -> Table:
+        title = f"Worst edit: margin {self.margin:.4g} to {self.edited_margin:.4g}, {self._state()}"
+        rows = [
+            (str(name), *(f"{number:.4g}" for number in numbers))
+            for name, *numbers in zip(self.names, self.before, self.after, self.changes, strict=True)
+        ]
+        columns = ["feature", "before", "after", "change of margin"]
+        return Table(title, columns if rows else [], rows)
+
+    def _repr_html_(self) -> str:
+        return self._table().html(*([] if self.parts is None else [marked(self.parts)]))
 
     def _state(self) -> str:
         if self.margin < 0:
@@ -170,7 +172,8 @@ def explain_edit(
         )
     _check_one_row(model, X)
     label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
-    edited = _dense_row(model.rows_of(model.worst_case(X, [label], oracle=oracle)))
+    worst, parts = _worst_case(model, X, label, oracle)
+    edited = _dense_row(model.rows_of(worst))
     row = _dense_row(model.rows_of(X))
     direction, offset = _margin_direction(model, edited, label)
     changes = direction * (edited - row)
@@ -186,7 +189,21 @@ def explain_edit(
         margin=margin,
         edited_margin=float(edited @ direction + offset),
         certified=_certified(model, X, label, oracle),
+        parts=parts,
     )
+
+
+def _worst_case(
+    model: InvariantLinearSVC | InvariantTextClassifier,
+    X: Any,
+    label: Any,
+    oracle: InvarianceOracle | None,
+) -> tuple[Any, list[Part] | None]:
+    """Return the worst case of one sample; for a text also its parts."""
+    if not isinstance(model, InvariantTextClassifier):
+        return model.worst_case(X, [label], oracle=oracle), None
+    (parts,) = model.worst_case_parts(X, [label], oracle=oracle)
+    return [after_edits(parts)], parts
 
 
 def _advice(model: Any) -> str:

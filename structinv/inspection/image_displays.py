@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..oracles import InvarianceOracle
+from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..utils.html import escaped, image
 from ..utils.matrices import dense
 from ..utils.summaries import number_of
 from .figures import single_axes
@@ -41,6 +42,10 @@ class WorstCasesDisplay:
         takes the shape of the arrays, or square gray images if they are rows.
     titles : sequence of str of length n, default=None
         Caption of each column, with one line or several.
+    changes : sequence of str of length n, default=None
+        Name of the transformation of each image, for the HTML of notebooks.
+    margins : array-like of shape (n, 2), default=None
+        Margins before and after the perturbation, for the HTML of notebooks.
 
     Attributes
     ----------
@@ -52,7 +57,7 @@ class WorstCasesDisplay:
     Raises
     ------
     ValueError
-        If the arrays differ in shape, are empty, contain NaN or infinity, or if `shape` or `titles` do
+        If the arrays differ in shape, are empty, contain NaN or infinity, or if another argument does
         not fit them.
 
     See Also
@@ -80,6 +85,8 @@ class WorstCasesDisplay:
     worst: ArrayLike
     shape: ImageShape | tuple[int, ...] | None = None
     titles: Sequence[str] | None = None
+    changes: Sequence[str] | None = None
+    margins: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         rows = _images("originals", self.originals), _images("worst", self.worst)
@@ -91,9 +98,15 @@ class WorstCasesDisplay:
         form = image_shape(_own_shape(self.originals) if self.shape is None else self.shape, n_features)
         if form is None or form.channels not in (1, 3):
             raise ValueError(f"shape must have 1 or 3 channels, got {self.shape!r}")
-        if self.titles is not None and len(self.titles) != count:
+        for name in ("titles", "changes"):
+            entries = getattr(self, name)
+            if entries is not None and len(entries) != count:
+                raise ValueError(
+                    f"{name} must have one entry for each of {count} images, got {len(entries)}"
+                )
+        if self.margins is not None and np.shape(self.margins) != (count, 2):
             raise ValueError(
-                f"titles must have one entry for each of {count} images, got {len(self.titles)}"
+                f"margins must have shape ({count}, 2), before and after, got {np.shape(self.margins)}"
             )
         self._form, self._rows = form, rows
 
@@ -144,8 +157,9 @@ class WorstCasesDisplay:
         """
         # A display of the originals alone checks all arguments.
         cls(X, X, shape, titles)
-        worst = estimator.worst_case(X, y)
-        return cls(X, np.asarray(dense(worst)).reshape(np.shape(X)), shape, titles).plot(ax=ax)
+        worst = np.asarray(dense(estimator.worst_case(X, y))).reshape(np.shape(X))
+        changes, margins = _named(estimator, X, worst, y), _margins(estimator, (X, worst), y)
+        return cls(X, worst, shape, titles, changes, margins).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None) -> WorstCasesDisplay:
         """Plot the images.
@@ -169,10 +183,10 @@ class WorstCasesDisplay:
         gap = max(1.0, _GAP * form.width)
         across, down = form.width + gap, form.height + gap
         for line, images in enumerate(self._scaled()):
-            for column, image in enumerate(images):
+            for column, pixels in enumerate(images):
                 left, top = column * across, line * down
                 place = (left, left + form.width, top + form.height, top)
-                axes.imshow(image, extent=place, interpolation="nearest")
+                axes.imshow(pixels, extent=place, interpolation="nearest")
         axes.set(xlim=(0, count * across - gap), ylim=(2 * down - gap, 0), xticks=[])
         axes.set_yticks([0.5 * form.height, down + 0.5 * form.height], ["original", "worst case"])
         axes.tick_params(axis="y", length=0, labelrotation=90)
@@ -184,6 +198,24 @@ class WorstCasesDisplay:
             axes.text(middle, -0.5 * gap, title, ha="center", va="bottom", fontsize=8)
         self.ax_, self.figure_ = axes, axes.figure
         return self
+
+    def _repr_html_(self) -> str:
+        pairs = zip(*self._scaled(), strict=True)
+        figures = [self._figure(place, *pair) for place, pair in enumerate(pairs)]
+        return f'<div style="display: flex; flex-wrap: wrap; gap: 1.5em">{"".join(figures)}</div>'
+
+    def _figure(self, place: int, original: np.ndarray, worst: np.ndarray) -> str:
+        """Return both images of a sample with their captions."""
+        number = f"image {place + 1} of {len(self._rows[0])}"
+        lines = [] if self.titles is None else str(self.titles[place]).split("\n")
+        change = "" if self.changes is None else f": {self.changes[place]}"
+        lines.append(f"worst case{change}")
+        if self.margins is not None:
+            before, after = np.asarray(self.margins)[place]
+            lines.append(f"margin {before:.3g} to {after:.3g}")
+        images = image(original, f"{number}, original"), image(worst, f"{number}, worst case{change}")
+        caption = "<br/>".join(map(escaped, lines))
+        return f'<figure style="margin: 0">{" ".join(images)}<figcaption>{caption}</figcaption></figure>'
 
     def _scaled(self) -> list[np.ndarray]:
         """Return originals and worst variants as colors in [0, 1], (n, height, width, 3) each."""
@@ -438,6 +470,23 @@ def name_changes(
     names, members = changes.names, changes.members()
     distances = np.sum(np.square(members - others[:, None]), axis=2)
     return [names[number] for number in np.argmin(distances, axis=1)]
+
+
+def _named(estimator: Any, X: Any, worst: np.ndarray, y: ArrayLike) -> list[str] | None:
+    """Return the names of the transformations, or None for an oracle without a list of them."""
+    oracle = getattr(estimator, "oracle", None)
+    rows, others = (np.asarray(dense(each)).reshape(np.shape(X)[0], -1) for each in (X, worst))
+    if oracle is None or bind(oracle, rows[:1], np.asarray(y)[:1]).changes() is None:
+        return None
+    return name_changes(oracle, rows, others, y)
+
+
+def _margins(estimator: Any, images: tuple[Any, Any], y: ArrayLike) -> np.ndarray | None:
+    """Return the margins of both images, or None for an estimator without certificates."""
+    if not hasattr(estimator, "certify"):
+        return None
+    found = [estimator.certify(each, y, oracle=Identity()).attacked for each in images]
+    return np.column_stack(found)
 
 
 def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> list[int]:

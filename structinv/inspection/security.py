@@ -14,7 +14,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
 from ..other_models import certify
 from ..utils.parameters import check_integer
-from ..utils.summaries import Tabulated
+from ..utils.summaries import Table, Tabulated
 from .figures import single_axes
 
 if TYPE_CHECKING:
@@ -71,17 +71,12 @@ class SecurityCurve(Tabulated):
     label: Any
     max_fpr: float
 
-    def __str__(self) -> str:
-        head = "  ".join(f"{count:>6d}" for count in self.n_changes)
-        width = max([len("edits"), *map(len, self.detected)])
-        lines = [
+    def _table(self) -> Table:
+        return Table(
             f"Detection rate of {self.label!r} at a false-positive rate of at most {self.max_fpr:g}",
-            f"  {'edits':<{width}}  {head}",
-        ]
-        for name, rates in self.detected.items():
-            cells = "  ".join(f"{rate:>6.1%}" for rate in rates)
-            lines.append(f"  {name:<{width}}  {cells}")
-        return "\n".join(lines)
+            ["edits", *(f"{count:>6d}" for count in self.n_changes)],
+            [(name, *(f"{rate:>6.1%}" for rate in rates)) for name, rates in self.detected.items()],
+        )
 
     def plot(self, *, ax: Axes | None = None) -> SecurityCurve:
         """Plot detection rates against the number of edits, one line per model.

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..utils.summaries import Table
+
 # Begin, inside, end and single; L and U are end and single in other schemes. "O" is outside.
 _PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
 
@@ -47,6 +49,13 @@ class SpanScores:
     f1: float
     n_spans: int
     by_type: dict[str, SpanScores] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, str(one.n_spans), *(f"{rate:.1%}" for rate in (one.precision, one.recall, one.f1)))
+            for name, one in (*self.by_type.items(), ("all", self))
+        ]
+        return Table("Spans", ["type", "spans", "precision", "recall", "F1"], rows).html()
 
 
 def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> SpanScores:

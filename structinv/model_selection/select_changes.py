@@ -17,7 +17,7 @@ from ..estimators.parameters import check_oracle_type
 from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
-from ..utils.summaries import Tabulated
+from ..utils.summaries import Table, Tabulated
 from .held_out import Fold, HeldOutRows, held_out
 from .plots import columns_of, plot_settings
 
@@ -72,21 +72,25 @@ class ChangesSelection(Tabulated):
         """Parameters of the best setting."""
         return dict(self.table_["params"][self.best_index_])
 
-    def __str__(self) -> str:
+    def _table(self) -> Table:
         table = self.table_
-        clean, certified = _with_errors(table, "clean"), _with_errors(table, "certified")
+        marks = np.where(table["uninformative"], "!", " ")
+        marks[self.best_index_] = "*"
         settings = [
             ", ".join(f"{name}={value}" for name, value in params.items()) for params in table["params"]
         ]
-        marks = np.where(table["uninformative"], "!", " ")
-        marks[self.best_index_] = "*"
-        lines = [f"certified against {self.oracle_}"]
-        for cells in zip([" ", *marks], clean, certified, ["setting", *settings], strict=True):
-            lines.append("  ".join(cells))
-        lines.append("Accuracies are means over folds +- standard errors.")
+        columns = marks, _with_errors(table, "clean"), _with_errors(table, "certified"), settings
+        notes = ["Accuracies are means over folds +- standard errors."]
         if np.any(table["uninformative"]):
-            lines.append("!  leaves almost nothing to learn in some folds")
-        return "\n".join([*lines, "*  best setting, best_params_"])
+            notes.append("!  leaves almost nothing to learn in some folds")
+        return Table(
+            f"certified against {self.oracle_}",
+            [" ", "clean", "certified", "setting"],
+            list(zip(*columns, strict=True)),
+            [*notes, "*  best setting, best_params_"],
+            left=(0, 3),
+            indent="",
+        )
 
     def plot(self, *, ax: Any = None) -> ChangesSelection:
         """Plot clean and certified accuracy along the grid, with standard errors.
@@ -110,11 +114,9 @@ class ChangesSelection(Tabulated):
 
 
 def _with_errors(table: dict[str, Any], name: str) -> list[str]:
-    """Return a column of accuracies with its header, right-aligned."""
+    """Return a column of accuracies with their standard errors."""
     pairs = zip(table[name], table[f"{name}_error"], strict=True)
-    cells = [name, *(f"{mean:6.1%} +- {error:.1%}" for mean, error in pairs)]
-    width = max(map(len, cells))
-    return [f"{cell:>{width}}" for cell in cells]
+    return [f"{mean:6.1%} +- {error:.1%}" for mean, error in pairs]
 
 
 def select_changes(

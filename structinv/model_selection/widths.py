@@ -25,7 +25,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..utils.matrices import refuse_half_or_masked
-from ..utils.summaries import Tabulated
+from ..utils.summaries import Table, Tabulated
 from .plots import columns_of, plot_settings
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class WidthsSelection(Tabulated):
         """Invariant kernel of the best setting; the base kernel without transformation."""
         return _kernel(self.best_, self.base_kernel_, self.n_draws, self.random_state)
 
-    def __str__(self) -> str:
-        lines = [f"{self.measure}, {self.criterion.replace('_', ' ')}"]
+    def _table(self) -> Table:
+        rows = []
         for number, params in enumerate(self.table_["params"]):
             score, error = self.table_["score"][number], self.table_["score_error"][number]
             about = "" if np.isnan(error) else f" +- {error:.2g}"
@@ -129,11 +129,13 @@ class WidthsSelection(Tabulated):
             oracle = self.table_["oracles"][number]
             setting = _setting_text(params, oracle) or _name_of(oracle)
             mark = "*" if number == self.best_index_ else " "
-            lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
+            rows.append((mark, f"{f'{score:.6g}{about}':<21}", setting))
+        notes = []
         if not np.isnan(self.table_["score_error"]).all():
             parts = "folds" if self.criterion == "cross_validation" else "samples"
-            lines.append(f"Scores are means over {parts} +- standard errors.")
-        return "\n".join([*lines, "*  best setting, best_"])
+            notes.append(f"Scores are means over {parts} +- standard errors.")
+        title = f"{self.measure}, {self.criterion.replace('_', ' ')}"
+        return Table(title, [], rows, [*notes, "*  best setting, best_"], left=(0, 1, 2), indent="")
 
     def plot(self, *, ax: Axes | None = None) -> WidthsSelection:
         """Plot scores against the range of transformations, with standard errors.

@@ -14,6 +14,7 @@ from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.summaries import Summarized, Summary
+from ..utils.svg import Line, line_plot
 
 
 class Status(Enum):
@@ -111,6 +112,9 @@ _OTHERS = {
     "BMRM": "'bmrm' for few features",
     "FrankWolfe": "'frank_wolfe' for many features and a moderate C",
 }
+
+# Avoids a division by 0 in plots.
+_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -226,6 +230,22 @@ class Solution(Summarized):
         if self.solver:
             values["solver"] = self.solver
         return Summary(f"Solution: {self.outcome}", values, [f"Advice: {self.advice}"])
+
+    def gap_plot(self) -> str:
+        """Return a plot of the relative duality gap over time, as an SVG element.
+
+        Returns
+        -------
+        str
+            SVG element; empty if no check had finite bounds with a positive gap.
+        """
+        gaps = [(each.primal - each.dual) / max(each.primal, _TINY) for each in self.history]
+        line = Line("relative duality gap", [each.seconds for each in self.history], gaps)
+        alt = f"The relative duality gap is {self.relative_gap:.2g} after {self.seconds:.3g} seconds."
+        return line_plot([line], alt, x_label="seconds", y_label="relative gap", log=True)
+
+    def _repr_html_(self) -> str:
+        return self._summary().html(self.gap_plot())
 
     @property
     def outcome(self) -> str:

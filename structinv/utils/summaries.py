@@ -1,13 +1,15 @@
-"""Readable summaries of results: the `repr`, and an HTML table for notebooks."""
+"""Readable results: one description for the `repr` and for the HTML of notebooks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
+
+from . import html
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,70 @@ class Summary:
         lines = [f"  {name:<{width}}  {value}" for name, value in self.values.items()]
         return "\n".join([self.title, *lines, *self.notes])
 
-    def html(self) -> str:
-        """Return an HTML table with the title above it and the notes below."""
-        rows = "".join(
-            f'<tr><th style="text-align: left">{escape(name)}</th>'
-            f'<td style="text-align: left">{escape(value)}</td></tr>'
-            for name, value in self.values.items()
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<div><strong>{escape(self.title)}</strong><table>{rows}</table>{notes}</div>"
+    def html(self, *figures: str) -> str:
+        """Return an HTML table with the title above it, and notes and figures below."""
+        rows = html.table(self.values.items(), left=(0, 1), row_names=True) if self.values else ""
+        return _titled(self.title, rows, html.paragraphs(self.notes), *figures)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Title, columns and rows of a result, with notes.
+
+    Parameters
+    ----------
+    title : str
+        First line.
+    columns : list of str
+        Header; empty for none.
+    rows : list of sequences of str
+        Cells, already formatted.
+    notes : list of str, default=[]
+        Lines below the rows.
+    left : tuple of int, default=(0,)
+        Numbers of the columns that are aligned left; the others are aligned right.
+    indent : str, default="  "
+        Blanks in front of each row of the `repr`.
+
+    Examples
+    --------
+    >>> print(Table("Two words", ["word", "count"], [("free", "2"), ("lunch", "10")]).text())
+    Two words
+      word   count
+      free       2
+      lunch     10
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: list[str] = field(default_factory=list)
+    left: tuple[int, ...] = (0,)
+    indent: str = "  "
+
+    def text(self) -> str:
+        """Return the lines of the `repr`."""
+        cells = [*([self.columns] if self.columns else []), *self.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [self.indent + "  ".join(self._padded(row, widths)).rstrip() for row in cells]
+        return "\n".join([self.title, *lines, *self.notes])
+
+    def _padded(self, row: Sequence[str], widths: list[int]) -> list[str]:
+        return [
+            cell.ljust(width) if place in self.left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+
+    def html(self, *figures: str) -> str:
+        """Return an HTML table with the title above it, and notes and figures below."""
+        rows = [[cell.strip() for cell in row] for row in self.rows]
+        columns = [name.strip() for name in self.columns]
+        content = html.table(rows, columns, left=self.left) if rows else ""
+        return _titled(self.title, content, html.paragraphs(self.notes), *figures)
+
+
+def _titled(title: str, *content: str) -> str:
+    return f"<div><strong>{html.escaped(title)}</strong>{''.join(content)}</div>"
 
 
 class Summarized:
@@ -66,13 +123,19 @@ class Summarized:
 
 
 class Tabulated:
-    """Mixin of results whose `str` is a table: the `repr` is the same table."""
+    """Mixin of results whose `repr`, `str` and HTML are a table."""
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self._table().text()
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return self._table().html()
 
 
 def number_of(number: int, one: str, several: str | None = None) -> str:

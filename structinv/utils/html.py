@@ -1,0 +1,171 @@
+"""HTML of results: escaped text, tables, marked edits and images."""
+
+from __future__ import annotations
+
+import struct
+import unicodedata
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+# Joiners of letters and emoji remain. The other format characters can hide or reorder text.
+_JOINERS = "\u200c\u200d"
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_LEFT, _RIGHT = "text-align: left", "text-align: right"
+# Tables scroll in their own box, so that a page never does.
+_BOX = "overflow-x: auto; max-width: 100%"
+_CELL = "padding: 0.15em 0.6em; vertical-align: top"
+# An edit differs from other text in its line, its weight and its brackets, also without colors.
+_MARKS = {
+    "deleted": ('<del style="text-decoration: line-through 0.12em">[-', "-]</del>"),
+    "inserted": ('<ins style="text-decoration: underline 0.12em; font-weight: bold">{+', "+}</ins>"),
+}
+
+Part = tuple[str, str]
+
+
+def escaped(text: object) -> str:
+    """Escape text for HTML, and show invisible characters as escape sequences.
+
+    Control characters, and characters that hide or reorder text, appear as in a string of Python.
+    Attackers use them to make an edit invisible.
+
+    Examples
+    --------
+    >>> escaped("<b>fr\\u202eee</b>")
+    '&lt;b&gt;fr\\\\u202eee&lt;/b&gt;'
+    """
+    return escape("".join(map(_visible, str(text))))
+
+
+def _visible(character: str) -> str:
+    if character in "\n\t" or character in _JOINERS:
+        return character
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def table(
+    rows: Iterable[Sequence[object]],
+    columns: Sequence[str] = (),
+    *,
+    left: Iterable[int] = (0,),
+    row_names: bool = False,
+) -> str:
+    """Return an HTML table in a box that scrolls.
+
+    Parameters
+    ----------
+    rows : iterable of sequences
+        Cells as text; they are escaped.
+    columns : sequence of str, default=()
+        Header; empty for none.
+    left : iterable of int, default=(0,)
+        Numbers of the columns that are aligned left. The others are aligned right, as numbers are.
+    row_names : bool, default=False
+        Whether the first cell of each row is the name of the row.
+
+    Examples
+    --------
+    >>> table([["free", 2]], ["word", "count"]).count("<td")
+    2
+    """
+    aligned = frozenset(left)
+    head = "".join(
+        f'<th scope="col" style="{_style(place, aligned)}">{escaped(name)}</th>'
+        for place, name in enumerate(columns)
+    )
+    lines = [f"<thead><tr>{head}</tr></thead>"] if head else []
+    body = "".join(f"<tr>{_cells(row, aligned, row_names)}</tr>" for row in rows)
+    return f'<div style="{_BOX}"><table>{"".join(lines)}<tbody>{body}</tbody></table></div>'
+
+
+def _cells(row: Sequence[object], aligned: frozenset[int], row_names: bool) -> str:
+    cells = []
+    for place, cell in enumerate(row):
+        name, scope = ("th", ' scope="row"') if row_names and place == 0 else ("td", "")
+        cells.append(f'<{name}{scope} style="{_style(place, aligned)}">{escaped(cell)}</{name}>')
+    return "".join(cells)
+
+
+def _style(place: int, aligned: frozenset[int]) -> str:
+    return f"{_LEFT if place in aligned else _RIGHT}; {_CELL}"
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    """Return one paragraph for each text."""
+    return "".join(f"<p>{escaped(text)}</p>" for text in texts)
+
+
+def marked(parts: Iterable[Part]) -> str:
+    """Return a text with its edits marked.
+
+    Parameters
+    ----------
+    parts : iterable of (kind, text)
+        Parts in the sequence of the text. `kind` is "kept", "deleted" or "inserted".
+
+    Examples
+    --------
+    >>> marked([("deleted", "free"), ("kept", " lunch")]).count("<del")
+    1
+    """
+    pieces = []
+    for kind, text in parts:
+        before, after = _MARKS.get(kind, ("", ""))
+        pieces.append(f"{before}{escaped(text)}{after}" if text else "")
+    return f'<p dir="auto" style="white-space: pre-wrap; overflow-wrap: anywhere">{"".join(pieces)}</p>'
+
+
+def image(pixels: np.ndarray, alt: str, *, width: int = 96) -> str:
+    """Return an image element with its pixels, a PNG without smoothing.
+
+    Parameters
+    ----------
+    pixels : ndarray of shape (height, width) or (height, width, 3)
+        Gray values or colors in [0, 1].
+    alt : str
+        Text for readers who do not see the image.
+    width : int, default=96
+        Width on the page.
+
+    Examples
+    --------
+    >>> image(np.zeros((2, 2)), "black").startswith('<img alt="black"')
+    True
+    """
+    content = b64encode(png(pixels)).decode("ascii")
+    style = f"width: {width}px; max-width: 100%; image-rendering: pixelated"
+    return f'<img alt="{escaped(alt)}" src="data:image/png;base64,{content}" style="{style}"/>'
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """Return the content of a PNG file with 8 bits per channel.
+
+    Parameters
+    ----------
+    pixels : ndarray of shape (height, width) or (height, width, 3)
+        Gray values or colors in [0, 1].
+
+    Examples
+    --------
+    >>> png(np.zeros((2, 3)))[:4]
+    b'\\x89PNG'
+    """
+    values = np.rint(255 * np.clip(pixels, 0.0, 1.0)).astype(np.uint8)
+    height, width = values.shape[:2]
+    colors = 2 if values.ndim == 3 else 0
+    lines = values.reshape(height, -1)
+    # Each line of a PNG begins with the number of its filter; 0 is none.
+    data = np.hstack([np.zeros((height, 1), dtype=np.uint8), lines]).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 8, colors, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(data, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,256 @@
+"""HTML of results in notebooks: well-formed, escaped, and complete."""
+
+import inspect
+import xml.etree.ElementTree as ElementTree
+from dataclasses import is_dataclass, replace
+from html.parser import HTMLParser
+from importlib import import_module
+
+import numpy as np
+import pytest
+from PIL import Image  # installed with matplotlib
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantSVC,
+    InvariantTextClassifier,
+    explain_solver,
+    select_changes,
+)
+from structinv.certificates import Certificate, PredictionBounds, worst_change
+from structinv.inspection import WorstCasesDisplay, explain_edit, security_curve
+from structinv.model_selection import select_widths, span_scores
+from structinv.oracles import Box, FDrop, Flip, Identity, Shifts
+from structinv.solvers.base import Record
+from structinv.structures import Binary
+from structinv.utils import html
+from structinv.utils.svg import Line, histogram, line_plot
+
+X = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 1.0], [0.0, 3.0, 1.0], [1.0, 2.0, 0.0]] * 5)
+Y = np.array(["bad", "bad", "good", "good"] * 5)
+ATTACK = "<script>alert(1)</script>"
+PACKAGES = [
+    *("structinv", "structinv.certificates", "structinv.estimators", "structinv.inspection"),
+    *("structinv.metrics", "structinv.model_selection", "structinv.solvers"),
+]
+
+# Small data have little to learn under an attack.
+pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
+
+
+def parsed(text):
+    """The elements of HTML that is also XML: every element is closed, all values are quoted."""
+    return ElementTree.fromstring(f"<body>{text}</body>")
+
+
+def words(text):
+    return " ".join(parsed(text).itertext())
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.names = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return InvariantLinearSVC(FDrop(1), C=0.5, random_state=0).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def results(model):
+    """One result of every public class."""
+    regressor = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, X[:, 0])
+    labels = Binary().bind(np.array([1]), np.array([-1, 1]))
+    found = [
+        model.certify(X, Y),
+        regressor.certify(X),
+        worst_change(np.ones((1, 1)), np.zeros(1), Box(0.5), labels, np.ones((1, 1))),
+        model.solution_,
+        explain_edit(model, X[:1], Y[:1]),
+        explain_solver(model, np.tile(X, 8), Y),
+        security_curve({ATTACK: model}, X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad"),
+        select_changes(model, X, Y, {"C": [1.0]}, cv=2),
+        select_widths({"flip": Flip(shape=(1, 3))}, X, X[:, 0], criterion="leave_one_out"),
+        span_scores([["B-NP", "O"]], [["B-NP", "O"]]),
+    ]
+    return {type(each): each for each in found}
+
+
+def public_results():
+    """Classes that public functions, or the method `certify`, return."""
+    functions = [InvariantLinearSVC.certify, InvariantLinearSVR.certify]
+    for package in map(import_module, PACKAGES):
+        functions += [
+            each for name in package.__all__ if inspect.isfunction(each := vars(package)[name])
+        ]
+    for function in functions:
+        name = inspect.signature(function).return_annotation
+        kind = vars(import_module(function.__module__)).get(name)
+        if is_dataclass(kind):
+            yield kind
+
+
+def test_every_public_result_has_html(results):
+    kinds = set(public_results())
+    assert {Certificate, PredictionBounds} < kinds
+    assert kinds == set(results)
+    for kind, result in results.items():
+        assert "_repr_html_" in dir(kind), kind
+        assert parsed(result._repr_html_()).find(".//table") is not None, kind
+
+
+def test_html_has_no_script_no_address_and_no_background(results):
+    for kind, result in results.items():
+        text = result._repr_html_().replace("http://www.w3.org/2000/svg", "")
+        assert not {"script", "link", "style", "iframe"} & set(Tags(text).names), kind
+        assert "http" not in text
+        assert "background" not in text
+
+
+def test_the_cells_are_those_of_the_printed_form(results):
+    for kind, result in results.items():
+        if "_table" in dir(kind) or "_summary" in dir(kind):
+            for cell in parsed(result._repr_html_()).iter("td"):
+                assert (cell.text or "") in repr(result)
+
+
+def test_names_of_models_are_escaped(results):
+    texts = [each._repr_html_() for each in results.values()]
+    (text,) = (text for text in texts if "alert" in text)
+    assert ATTACK in words(text)
+
+
+def test_a_text_shows_its_edits():
+    texts = [f"{ATTACK} free money", "see you at lunch"] * 3
+    model = InvariantTextClassifier("replace", 1, C=10.0, random_state=0).fit(texts, ["spam", "ham"] * 3)
+    found = explain_edit(model, texts[:1], ["spam"])
+    tree = parsed(found._repr_html_())
+    (deleted,), (inserted,) = tree.findall(".//del"), tree.findall(".//ins")
+    assert ("deleted", deleted.text[2:-2]) in found.parts
+    assert ("inserted", inserted.text[2:-2]) in found.parts
+    assert "".join(text for kind, text in found.parts if kind != "inserted") == texts[0]
+    (worst,) = model.worst_case(texts[:1], ["spam"])
+    assert "".join(text for kind, text in found.parts if kind != "deleted") == worst
+    assert "script" not in Tags(found._repr_html_()).names
+
+
+@pytest.mark.parametrize("edit", ["drop", "add", "replace"])
+def test_parts_of_texts_join_to_both_texts(edit):
+    texts = ["Free money, money now", "see you there", "", "lunch"]
+    model = InvariantTextClassifier(edit, 2, C=10.0, random_state=0).fit(texts[:2], ["spam", "ham"])
+    parts = model.worst_case_parts(texts, ["spam", "ham", "ham", "ham"])
+    worst = model.worst_case(texts, ["spam", "ham", "ham", "ham"])
+    for before, after, each in zip(texts, worst, parts, strict=True):
+        assert "".join(text for kind, text in each if kind != "inserted") == before
+        assert "".join(text for kind, text in each if kind != "deleted") == after
+        allowed = {"drop": {"deleted"}, "add": {"inserted"}, "replace": {"deleted", "inserted"}}[edit]
+        assert {kind for kind, _ in each} <= {"kept", *allowed}
+
+
+def test_hidden_characters_are_shown():
+    assert html.escaped("a\u202eb\u200bc\x00") == "a\\u202eb\\u200bc\\x00"
+    family = "\U0001f468\u200d\U0001f469"
+    assert html.escaped(f"é\n{family}") == f"é\n{family}"
+
+
+def test_marks_do_not_depend_on_colors():
+    tree = parsed(html.marked([("kept", "a "), ("deleted", "b"), ("inserted", "c"), ("inserted", "")]))
+    assert [(each.tag, each.text) for each in tree.find("p")] == [("del", "[-b-]"), ("ins", "{+c+}")]
+
+
+def test_a_solution_plots_its_gap(model):
+    tree = parsed(model.solution_._repr_html_())
+    namespace = "{http://www.w3.org/2000/svg}"
+    (picture,) = tree.iter(f"{namespace}svg")
+    assert "relative duality gap" in picture.get("aria-label")
+    assert len(list(picture.iter(f"{namespace}path"))) == 2
+    empty = replace(model.solution_, history=[])
+    assert "<svg" not in empty._repr_html_()
+    closed = replace(
+        model.solution_, history=[Record(1, 1, 0.1, 1.0, 1.0), Record(0, 0, 0.0, np.inf, 0.0)]
+    )
+    assert "<svg" not in closed._repr_html_()
+
+
+@pytest.mark.parametrize("result", [Certificate(*np.zeros((3, 0))), PredictionBounds(*np.zeros((3, 0)))])
+def test_results_of_no_samples(result):
+    assert words(result._repr_html_()) == repr(result)
+
+
+def test_results_of_one_sample(model):
+    assert "Certificate of 1 samples" in words(model.certify(X[:1], Y[:1])._repr_html_())
+    no_edit = explain_edit(model, X[:1], Y[:1], oracle=Identity())
+    assert "<table" not in no_edit._repr_html_()
+
+
+def test_images_show_both_forms_the_change_and_the_margins():
+    rows = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(rows, [0, 1])
+    display = WorstCasesDisplay.from_estimator(model, rows, [0, 1], shape=(1, 3), titles=["a", ATTACK])
+    text = display._repr_html_()
+    tree = parsed(text)
+    assert [each.get("alt")[:20] for each in tree.iter("img")][:2] == [
+        "image 1 of 2, origin",
+        "image 1 of 2, worst ",
+    ]
+    assert display.changes[0] in words(text)
+    assert f"to {model.certify(rows, [0, 1]).attacked[0]:.3g}" in words(text)
+    assert ATTACK in words(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"changes": ["a", "b"]}, "changes must have one entry for each of 1 images, got 2"),
+        ({"margins": [1.0]}, r"margins must have shape \(1, 2\)"),
+    ],
+)
+def test_captions_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        WorstCasesDisplay(np.ones((1, 4)), np.ones((1, 4)), **given)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (1, 1)])
+def test_a_png_has_the_pixels(shape, tmp_path):
+    pixels = np.random.default_rng(0).random(shape)
+    (tmp_path / "a.png").write_bytes(html.png(pixels))
+    with Image.open(tmp_path / "a.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture), np.rint(255 * pixels))
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("values", [[1.0], [1.0, 1.0], [1e-9, 2e3], [0.0, 5.0], [-3.0, -2.0, np.nan]])
+def test_lines_of_few_points_are_plotted(values, log):
+    text = line_plot(
+        [Line("<a>", range(len(values)), values)], "b & c", x_label="x", y_label="y", log=log
+    )
+    if log and max(values) <= 0:
+        assert text == ""
+    else:
+        assert "nan" not in text
+        assert "b & c" in words(text)
+
+
+@pytest.mark.parametrize("values", [[1.0], [-np.inf, 2.0, 3.0], [0.0] * 50])
+def test_histograms_of_few_values_are_plotted(values):
+    text = histogram({"a": np.array(values)}, "all", x_label="x", y_label="y", mark=0.0)
+    assert "nan" not in text
+    assert parsed(text) is not None
+    assert histogram({"a": np.array([-np.inf])}, "all", x_label="x", y_label="y") == ""
+
+
+def test_an_estimator_shows_its_oracle_and_whether_it_is_fitted():
+    unfitted = InvariantLinearSVC(FDrop(2))
+    fitted = InvariantLinearSVC(FDrop(2), random_state=0).fit(X, Y)
+    for estimator, state in ((unfitted, "Not fitted"), (fitted, "Fitted")):
+        text = estimator._repr_html_()
+        assert f"<span>{state}</span>" in text
+        assert 'class="param">oracle__max_changes' in text
+        assert "https://scikit-learn.org" not in text
