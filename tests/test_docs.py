@@ -18,9 +18,10 @@ from structinv.oracles import REGISTRY
 from . import pages
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted(
-    ["README.md", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
-)
+BUILT = ("docs/_build/", "docs/auto_examples/", "docs/api/generated/")
+FOUND = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
+PAGES = sorted(["README.md", *(page for page in FOUND if not page.startswith(BUILT))])
+REFERENCE = [page for page in PAGES if page.startswith("docs/api/")]
 
 
 def read(page):
@@ -73,10 +74,7 @@ def test_every_page_is_linked_from_the_first_or_a_page_that_is():
 
 
 def test_the_table_of_oracles_is_what_their_classes_declare():
-    path = ROOT / "docs" / "oracle_table.py"
-    spec = importlib.util.spec_from_file_location("oracle_table", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("docs/oracle_table.py")
     page = read("docs/choose.md")
     assert module.with_table(page) == page, "run python docs/oracle_table.py"
     assert set(module.CHANGES) == set(REGISTRY)
@@ -85,16 +83,43 @@ def test_the_table_of_oracles_is_what_their_classes_declare():
 def test_what_is_exported_is_in_a_page_an_example_or_a_benchmark():
     """Other names are imported from their modules."""
     code = [path for folder in ("examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
-    pages_and_code = [*map(read, PAGES), read("CONTRIBUTING.md")]
+    pages_and_code = [
+        *map(read, [page for page in PAGES if page not in REFERENCE]),
+        read("CONTRIBUTING.md"),
+    ]
     pages_and_code += [path.read_text(encoding="utf-8") for path in code]
     known = {name for text in pages_and_code for name in re.findall(r"\w+", text)}
-    modules = [structinv]
-    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
-        if found.ispkg:
-            modules.append(importlib.import_module(found.name))
-    exported = {name for module in modules for name in getattr(module, "__all__", ())}
-    assert len(exported) > 100
-    assert exported <= known
+    assert len(exported()) > 100
+    assert set(exported()) <= known
+
+
+def exported():
+    """The values of all public names."""
+    names = [each.name for each in pkgutil.walk_packages(structinv.__path__, "structinv.") if each.ispkg]
+    modules = [structinv, *map(importlib.import_module, names)]
+    return {name: getattr(module, name) for module in modules for name in getattr(module, "__all__", ())}
+
+
+def test_every_public_object_is_on_one_page_of_the_reference():
+    listed = [
+        path for page in REFERENCE for path in script("docs/_ext/api_links.py").listed_in(read(page))
+    ]
+    objects = [value_of(path) for path in listed]
+    assert len({id(each) for each in objects}) == len(listed)
+    missing = [name for name, value in exported().items() if not any(value is each for each in objects)]
+    assert missing == ["__version__"]
+
+
+def value_of(path):
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def script(path):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])

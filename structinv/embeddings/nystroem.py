@@ -88,7 +88,7 @@ class OrbitNystroem(KernelFeatures):
         `n_components` of `fit`.
     n_features_in_ : int
         Number of features of `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features of `fit`; only if all are strings.
 
     See Also

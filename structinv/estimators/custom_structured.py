@@ -28,7 +28,7 @@ from .resource_estimates import linear_functions
 class CustomStructuredSVC(InvariantEstimator):
     """Structured support vector machine with your own joint features and argmax.
 
-    Minimizes
+    Minimizes::
 
         1/2 |coef_|^2 + C sum_i s_i max over y' of
             [<coef_, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')]

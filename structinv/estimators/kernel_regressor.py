@@ -148,7 +148,7 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         Number of iterations of the solver.
     n_features_in_ : int
         Number of features in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features in `fit`; only if all are strings.
 
     Warns

@@ -103,7 +103,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         The kernel with resolved parameters; None for "precomputed".
     n_features_in_ : int
         Number of features in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features in `fit`; only if all are strings.
 
     Warns

@@ -54,13 +54,13 @@ WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
 class InvariantStructuredSVC(ExampleMachine):
     """Structured support vector machine, trained on worst-case perturbations.
 
-    It labels all rows of an example jointly, such as the tokens of a sentence. It minimizes
+    It labels all rows of an example jointly, such as the tokens of a sentence. It minimizes::
 
         1/2 |w|^2 + C sum_i s_i max over y', z in S(x_i) of [f(z, y') - f(z, y_i) + cost(y_i, y')]
 
     over all weights w, with sample weights s_i and perturbation sets S(x_i) (Teo, Globerson, Roweis and
     Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The weights of a sequence are `coef_`,
-    `transitions_`, `start_` and `end_`, and the score of a labeling is
+    `transitions_`, `start_` and `end_`, and the score of a labeling is::
 
         f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]
 
@@ -187,7 +187,7 @@ class InvariantStructuredSVC(ExampleMachine):
         Number of iterations of the solver.
     n_features_in_ : int
         Number of features in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns in `fit`; only for data frames.
 
     Warns

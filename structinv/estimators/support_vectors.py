@@ -232,7 +232,7 @@ class SupportVectorMachine(KernelMachine):
         Parameters
         ----------
         tol : float or None, default=None
-            Largest norm of the difference relative to |f| (>= 0 and < 1). 0 removes only linearly
+            Largest norm of the difference relative to ``|f|`` (>= 0 and < 1). 0 removes only linearly
             dependent support vectors. Increase it for fewer support vectors. The norm bounds the change
             of all scores, so predictions can be equal even if `tol` is not small.
         n_support : int or None, default=None

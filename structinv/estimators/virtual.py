@@ -102,7 +102,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         Number of virtual samples; equal copies of a sample count once.
     n_features_in_ : int
         Number of features in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features in `fit`; only if all are strings.
 
     See Also
@@ -402,7 +402,7 @@ class VirtualSupportVectorSVC(VirtualSVC):
         Number of virtual samples; equal copies of a sample count once.
     n_features_in_ : int
         Number of features in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features in `fit`; only if all are strings.
 
     See Also

@@ -28,7 +28,7 @@ _BUDGET_METHODS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wro
 class Structure(BaseEstimator, ABC):
     """Output structure: the possible labelings of an example, and their scores.
 
-    A labeling y assigns a label to each row of an example. Its score is
+    A labeling y assigns a label to each row of an example. Its score is::
 
         sum over rows t of potentials[t, y_t] + <pairwise, features(y)>
 

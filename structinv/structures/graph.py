@@ -27,7 +27,7 @@ INFERENCES = ("auto", "exact", "relaxed")
 class Graph(Structure):
     """Graph with a label at every node and weights for the labels of each edge.
 
-    The score of a labeling y of a graph with nodes x_1 to x_n, and edges (u, v) with features phi, is
+    The score of a labeling y of a graph with nodes x_1 to x_n, and edges (u, v) with features phi, is::
 
         sum over nodes u of f(x_u, y_u) + sum over edges (u, v) of sum_j phi_j P_j[y_u, y_v]
 

@@ -22,7 +22,7 @@ from .layout import Layout
 class Multilabel(Structure):
     """Set of labels for each row, with optional weights for pairs in a tree.
 
-    The score of a set of labels y in {0, 1}^L at a row x is
+    The score of a set of labels y in {0, 1}^L at a row x is::
 
         sum over t of y_t f(x, t) + sum over edges (s, t) of A_st[y_s, y_t]
 

@@ -19,7 +19,7 @@ from .viterbi import best_labels
 class Sequence(Structure):
     """Chain of labels with weights for transitions, first and last labels.
 
-    The score of a labeling y of an example with rows x_1 to x_T is
+    The score of a labeling y of an example with rows x_1 to x_T is::
 
         sum over t of f(x_t, y_t) + sum over t > 1 of A[y_(t-1), y_t] + a[y_1] + e[y_T]
 

@@ -70,7 +70,7 @@ class Rotations(_Interpolated):
         repeated, or the image repeated. A number c is the intensity of the background, such as 255 for
         black on white. The map is then affine: ``z = c + T (x - c)``, where T fills with zero.
     unitary : bool, default=False
-        Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J of the
+        Whether intensities are multiplied by ``|J|^-1/2``, with the Jacobian determinant J of the
         geometric map. It matters only for scalings.
     resolution : int, default=9
         Number of angles in the cover of an `interval` (>= 2). Kernel methods and orders 0 and 3 search
@@ -164,7 +164,8 @@ class Shifts(_Interpolated):
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
         Values beyond the border, or the intensity of the background.
     unitary : bool, default=False
-        Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J; 1 for shifts.
+        Whether intensities are multiplied by ``|J|^-1/2``, with the Jacobian determinant J. J is 1 for
+        shifts.
     resolution : int, default=9
         Number of values per direction in the cover of an `interval` (>= 2).
     distribution : {"uniform", "normal"}, default="uniform"
