@@ -42,12 +42,12 @@ print(found)
 
 # %%
 # A darker cell is a higher accuracy, and a frame marks the selected setting. Most settings have a clean
-# accuracy above 99 %, with or without robust training. Their certified accuracies lie between 66 and
-# 90 %.
+# accuracy above 99 %, with or without robust training. Their certified accuracies lie between 66 and 90
+# %.
 #
 # If K is large and C is small, the model predicts "ham" for most mails, and its accuracy falls to 58 %,
-# the proportion of ham. The table marks the extreme cases with an exclamation mark. A larger K therefore
-# requires a larger C.
+# the proportion of ham. The table marks the extreme cases with an exclamation mark. A larger K
+# therefore requires a larger C.
 
 shape = len(costs), len(changes)
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained", sharey=True)
@@ -83,8 +83,8 @@ for number in (0, 5, found.best_params_["oracle__max_changes"]):
 # %%
 # The cross-validation selected K = 10, twice the declared number of removals. On the new mails, its
 # certified accuracy is 0.79. It is 0.74 for K = 5, and 0.57 without robust training. The clean accuracy
-# is 0.97 for both robust models and 0.91 without robust training. The last step of a real project is
-# to fit the selected setting on all mails.
+# is 0.97 for both robust models and 0.91 without robust training. The last step of a real project is to
+# fit the selected setting on all mails.
 #
-# ``found.plot()`` plots the same table as lines with standard errors.
-# :func:`~structinv.select_widths` selects the ranges of transformations of images.
+# ``found.plot()`` plots the same table as lines with standard errors. :func:`~structinv.select_widths`
+# selects the ranges of transformations of images.

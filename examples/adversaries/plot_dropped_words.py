@@ -14,10 +14,10 @@ spam.
 # Four filters
 # ------------
 #
-# :func:`~structinv.datasets.make_mail_like` generates word counts. Two filters are trained for edits, the
-# other two are baselines. :class:`~structinv.oracles.FDrop` removes up to ten words of a mail.
-# :class:`~structinv.oracles.FScale` halves or doubles the counts of up to five words. The filters have no
-# intercept and no class priors, because the fraction of spam may change.
+# :func:`~structinv.datasets.make_mail_like` generates word counts. Two filters are trained for edits.
+# The oracle :class:`~structinv.oracles.FDrop` removes up to ten words of a mail. The oracle
+# :class:`~structinv.oracles.FScale` halves or doubles the counts of up to five words. The other filters
+# are baselines. No filter has an intercept or class priors, because the fraction of spam may change.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,9 +40,9 @@ filters = {
 # Remove up to 15 words
 # ---------------------
 #
-# The certified accuracy for K removed words is the fraction of mails that are classified correctly
-# for every choice of the words. All four filters are linear, so :func:`~structinv.certify` supports
-# them. The curves are means of five generated mailboxes.
+# The certified accuracy for K removed words is the fraction of mails that are classified correctly for
+# every choice of the words. All four filters are linear, so :func:`~structinv.certify` supports them.
+# The curves are means of five generated mailboxes.
 
 removed = [0, 1, 2, 3, 5, 7, 10, 12, 15]
 curves = {name: [] for name in filters}
@@ -78,10 +78,10 @@ ax.yaxis.set_major_formatter("{x:.0%}")
 ax.legend(loc="lower left")
 
 # %%
-# Result: with any five words removed, 81 % of the mails are certified after training with ``FDrop(10)``,
-# and 57 % with a plain linear SVM. The accuracy on unedited newer mail also increases, from 0.926 to
-# 0.977. Naive Bayes is the better of the baselines (74 %), and is more robust than training with
-# ``FScale``. Training for the edit of the attack matters more than training for any edit.
+# Result: with any five words removed, 81 % of the mails are certified after training with
+# ``FDrop(10)``, and 57 % with a plain linear SVM. The accuracy on unedited newer mail also increases,
+# from 0.926 to 0.977. Naive Bayes is the better of the baselines (74 %), and is more robust than
+# training with ``FScale``. Training for the edit of the attack matters more than training for any edit.
 #
 # Choose the number of edits for training with :func:`~structinv.select_changes`.
 # :class:`~structinv.InvariantTextClassifier` certifies edits of the texts.

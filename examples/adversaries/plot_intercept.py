@@ -82,8 +82,8 @@ axes[1].legend(loc="lower left")
 fig.suptitle("With an intercept, robust filters lose accuracy in mailboxes with more spam")
 
 # %%
-# The robust model with an intercept also requires a larger C, which limits the damage. With the C of the
-# robust model without an intercept, it has more errors:
+# The robust model with an intercept also requires a larger C, which limits the damage. With the C of
+# the robust model without an intercept, it has more errors:
 
 model = models["robust", True].set_params(C=models["robust", False].C).fit(X, y)
 errors, certified = evaluate(model)

@@ -14,8 +14,8 @@ trains one filter for each kind of edit, and attacks each filter with every kind
 #
 # The features are binary: a word is present or absent. Only spam is edited, so the oracles have
 # ``only_for(["spam"])``. :class:`~structinv.oracles.FDrop` removes words,
-# :class:`~structinv.oracles.FAdd` adds words, and :class:`~structinv.oracles.FEdit` does both. The limit
-# is eight edits in total.
+# :class:`~structinv.oracles.FAdd` adds words, and :class:`~structinv.oracles.FEdit` does both. The
+# limit is eight edits in total.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -78,17 +78,17 @@ ax.set(
 ax.grid(False)
 
 # %%
-# The weights show the reason. Training for removals makes words of spam nearly useless, because they may
-# be absent. The filter then relies on words of ham, which an attacker can add. Training for additions does
-# the opposite.
+# The weights show the reason. Training for removals makes words of spam nearly useless, because they
+# may be absent. The filter then relies on words of ham, which an attacker can add. Training for
+# additions does the opposite.
 
 for name, model in models.items():
     print(f"{name:<10} weights from {model.coef_.min():.2f} (ham) to {model.coef_.max():.2f} (spam)")
 
 # %%
-# Result: after training for removals, the filter detects 99 % of the spam with eight removed words, but 3 %
-# of the spam with eight added words. The plain filter detects 36 % of the latter. Training for both edits
-# keeps at least 89 %. It rejects 2.1 % of the ham, the plain filter 0.2 %.
+# Result: after training for removals, the filter detects 99 % of the spam with eight removed words, but
+# 3 % of the spam with eight added words. The plain filter detects 36 % of the latter. Training for both
+# edits keeps at least 89 %. It rejects 2.1 % of the ham, the plain filter 0.2 %.
 #
 # Choose the edits that your attacker can make, and evaluate the others as well.
 # :func:`~structinv.inspection.security_curve` compares filters at equal false-positive rates.
