@@ -74,9 +74,9 @@ def test_every_page_is_linked_from_the_first_or_a_page_that_is():
 
 
 def test_the_table_of_oracles_is_what_their_classes_declare():
-    module = script("docs/oracle_table.py")
-    page = read("docs/choose.md")
-    assert module.with_table(page) == page, "run python docs/oracle_table.py"
+    module = script("docs/_ext/oracle_table.py")
+    page = read("docs/guide/oracles.md")
+    assert module.with_table(page) == page, "run python docs/_ext/oracle_table.py"
     assert set(module.CHANGES) == set(REGISTRY)
 
 

@@ -351,7 +351,7 @@ class Shears(_Interpolated):
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
         Values beyond the border, or the intensity of the background.
     unitary : bool, default=False
-        Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J; 1 for shears.
+        Whether intensities are multiplied by ``|J|^-1/2``, with the Jacobian determinant J = 1.
     resolution : int, default=9
         Number of values per axis in the cover of an `interval` (>= 2).
     distribution : {"uniform", "normal"}, default="uniform"

@@ -1,6 +1,6 @@
-"""Table of all oracles in choose.md, from the attributes of their classes.
+"""Table of all oracles in guide/oracles.md, from the attributes of their classes.
 
-``python docs/oracle_table.py`` writes the table into the page. A test compares the page with the table.
+``python docs/_ext/oracle_table.py`` writes the table into the page. A test compares both.
 """
 
 import inspect
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from structinv.oracles import REGISTRY, InvarianceOracle
 
-PAGE = Path(__file__).with_name("choose.md")
+PAGE = Path(__file__).parents[1] / "guide" / "oracles.md"
 BEGIN, END = "<!-- oracle table: begin -->\n", "<!-- oracle table: end -->\n"
 CHANGES = {
     "identity": "nothing",
