@@ -33,7 +33,7 @@ class SavedModel:
     features : Features
         Reader of files.
     training : dict
-        Summary of the fit: size of the data, status, relative_gap and seconds.
+        Summary of the fit: size of the data, status and relative_gap; after a fit also seconds.
     """
 
     classifier: Any
@@ -79,7 +79,9 @@ class SavedModel:
 
         `structinv.load` returns its estimator, which accepts texts or rows.
         """
-        notes = {"features": self.features.notes(), "training": self.training}
+        # The solution has the run time.
+        training = {name: value for name, value in self.training.items() if name != "seconds"}
+        notes = {"features": self.features.notes(), "training": training}
         return model_bytes(self.features.around(self.classifier), notes=notes)
 
 

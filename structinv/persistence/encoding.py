@@ -43,10 +43,12 @@ class Encoder:
     ----------
     planes : bool
         Whether linear models store the cutting planes of their solution.
+    times : bool, default=True
+        Whether solutions store their run times; otherwise these are 0.
     """
 
-    def __init__(self, planes: bool) -> None:
-        self.planes = planes
+    def __init__(self, planes: bool, times: bool = True) -> None:
+        self.planes, self.times = planes, times
         # The entry contains the object, so that its id is not reused.
         self._known: dict[int, tuple[Any, Any]] = {}
 
@@ -125,7 +127,11 @@ class Encoder:
         linear = isinstance(solution.f, np.ndarray)
         replaced: Any = {"f": solution.f if linear else None}
         replaced["planes"] = solution.planes if linear and self.planes else None
-        table = [[getattr(record, each.name) for each in fields(Record)] for record in solution.history]
+        history = solution.history
+        if not self.times:
+            replaced |= {"seconds": 0.0, "compile_seconds": 0.0}
+            history = [replace(record, seconds=0.0) for record in history]
+        table = [[getattr(record, each.name) for each in fields(Record)] for record in history]
         replaced["history"] = np.asarray(table, dtype=np.float64).reshape(
             len(table), len(fields(Record))
         )
@@ -178,7 +184,8 @@ class Encoder:
             check_importable(type(value))
             return {MARK: "member", "class": type(value), "name": value.name}
         if isinstance(value, (set, frozenset)):
-            items = [self.encode(each) for each in value]
+            # The order of a set of strings differs between processes.
+            items = [self.encode(each) for each in sorted(value, key=repr)]
             return {MARK: type(value).__name__, "items": items}
         if isinstance(value, range):
             return {MARK: "range", "ends": [value.start, value.stop, value.step]}

@@ -15,17 +15,20 @@ from os import PathLike
 from pathlib import Path
 from types import FunctionType
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZipFile
 
 from sklearn.base import BaseEstimator
 
 from ..utils.files import write_atomically
 from ..utils.parameters import check_boolean
 from .encoding import Decoder, Encoder
+from .numbered import add
 from .old_formats import FORMAT
 from .restored import stored
 
 _PAGE = "structinv.json"
+# The variable of reproducible-builds.org: files must not contain times that change from run to run.
+_WITHOUT_TIMES = "SOURCE_DATE_EPOCH"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
 # Sparse matrices and parts of scikit-learn's fitted estimators that skops does not trust by default.
@@ -102,6 +105,9 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     ``solution_`` are None by default. With a kernel, ``solution_.f`` is also None, and the support
     vectors and coefficients represent it. Callbacks and metadata requests are not stored. Models without
     an explicit weight vector predict from training samples, so their files contain these samples.
+
+    Equal models give equal files, except for the run times in ``solution_``. If the environment variable
+    ``SOURCE_DATE_EPOCH`` is set, the file contains 0 instead of these times.
 
     Examples
     --------
@@ -228,7 +234,7 @@ def model_bytes(
         raise TypeError(f"model must be an estimator, got {model!r}")
     page = {"format": FORMAT, "libraries": _libraries(), "notes": notes or {}}
     try:
-        encoded = Encoder(planes).encode(model)
+        encoded = Encoder(planes, times=_WITHOUT_TIMES not in os.environ).encode(model)
     except RecursionError:
         raise TypeError("model cannot be stored: an object in it contains itself") from None
     content, again = stored(encoded)
@@ -239,8 +245,8 @@ def model_bytes(
             f"model cannot be stored: one of its classes cannot be restored: {error}"
         ) from error
     stream = BytesIO(content)
-    with ZipFile(stream, "a", compression=ZIP_DEFLATED) as archive:
-        archive.writestr(_PAGE, json.dumps(page, indent=2))
+    with ZipFile(stream, "a") as archive:
+        add(archive, _PAGE, json.dumps(page, indent=2))
     return stream.getvalue()
 
 

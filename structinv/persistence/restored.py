@@ -6,11 +6,12 @@ import functools
 import types
 from collections.abc import Iterator
 from typing import Any
-from zipfile import ZIP_DEFLATED
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+
+from .numbered import numbered
 
 # Types that are restored as the same object, or by their parts.
 _NAMED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
@@ -56,7 +57,7 @@ def _round_trip(values: Any) -> tuple[bytes, Any]:
     """Serialize and restore values, as in `stored`; raise any error if that fails."""
     import skops.io
 
-    content = skops.io.dumps(values, compression=ZIP_DEFLATED)
+    content = numbered(skops.io.dumps(values))
     again = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
     if not _Comparison().same(values, again):
         raise ValueError("a part of it is lost")

@@ -1,0 +1,105 @@
+"""What a release is made of: metadata, addresses, workflows and the README of a package index."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import structinv
+
+from . import pages
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+URLS = PROJECT["urls"]
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def field(name):
+    """A field of the first level of CITATION.cff."""
+    (value,) = re.findall(rf'^{name}: "?([^"\n]*)"?$', read("CITATION.cff"), flags=re.MULTILINE)
+    return value
+
+
+def pythons():
+    """The versions of Python in the classifiers, oldest first."""
+    prefix = "Programming Language :: Python :: "
+    versions = [name.removeprefix(prefix) for name in PROJECT["classifiers"] if name.startswith(prefix)]
+    return [version for version in versions if re.fullmatch(r"3\.\d+", version)]
+
+
+def test_the_oldest_python_is_the_required_one():
+    assert pythons()
+    assert PROJECT["requires-python"] == f">={pythons()[0]}"
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == "py" + pythons()[0].replace(".", "")
+
+
+def test_the_workflow_tests_every_python_of_the_classifiers():
+    (tested,) = re.findall(r"python: \[(.*)\]", read(".github/workflows/tests.yml"))
+    assert set(pythons()) <= set(re.findall(r'"(3\.\d+)"', tested))
+
+
+def test_citation_has_the_version_and_the_addresses():
+    assert field("version") == re.match(r"\d+\.\d+\.\d+", structinv.__version__)[0]
+    assert field("repository-code") == URLS["Homepage"]
+    assert field("url") == URLS["Documentation"]
+    assert field("license") == PROJECT["license"]
+    assert f"version = {{{field('version')}}}" in read("README.md")
+
+
+def on_a_package_index(text):
+    """The text with the substitutions of pyproject.toml."""
+    for each in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    return text
+
+
+def test_links_of_the_readme_are_absolute_on_a_package_index():
+    owner_and_name = URLS["Homepage"].removeprefix("https://github.com/")
+    pictures = f"https://raw.githubusercontent.com/{owner_and_name}/v$HFPR_VERSION/"
+    files = f"{URLS['Homepage']}/blob/v$HFPR_VERSION/"
+    text = on_a_package_index(read("README.md"))
+    assert not [target for target, _ in pages.links_of(text) if target]
+    starts = (pictures, files)
+    absolute = re.findall(r"\]\((https?:[^)]*)\)", text)
+    relative = [(target, anchor) for target, anchor in pages.links_of(read("README.md")) if target]
+    assert len([link for link in absolute if link.startswith(starts)]) == len(relative) > 10
+    for link in absolute:
+        if link.startswith(starts):
+            path = link.removeprefix(pictures).removeprefix(files).partition("#")[0]
+            assert (ROOT / path).exists(), path
+            assert path.endswith((".png", ".svg")) == link.startswith(pictures)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("[a](docs/a.md#b)", "/blob/v$HFPR_VERSION/docs/a.md#b)"),
+        ("![a\nb](docs/a.png)", "https://raw.githubusercontent.com/"),
+        ("[a](#b)", "[a](#b)"),
+        ("[a](https://example.org)", "[a](https://example.org)"),
+    ],
+)
+def test_relative_links_change_and_others_stay(given, expected):
+    assert expected in on_a_package_index(given)
+
+
+def test_the_tests_with_the_lowest_versions_have_all_extras():
+    listed = set(re.findall(r"--extra (\w+)", read(".ci/lowest")))
+    tools = {"dev", "docs"}  # lint, types and the site
+    assert listed == set(PROJECT["optional-dependencies"]) - tools
+
+
+@pytest.mark.parametrize("name", [path.name for path in (ROOT / ".github" / "workflows").glob("*.yml")])
+def test_scripts_and_extras_of_workflows_are_there(name):
+    text = read(f".github/workflows/{name}")
+    scripts = re.findall(r"run: (\.ci/\w+)", text)
+    extras = re.findall(r'"\.\[(\w+)\]"', text)
+    assert scripts or extras
+    assert all((ROOT / script).is_file() for script in scripts)
+    assert set(extras) <= set(PROJECT["optional-dependencies"])
