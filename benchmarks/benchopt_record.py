@@ -4,7 +4,7 @@
     for suite in words images chains; do
         benchopt run benchmarks/benchopt/$suite -n 11 --timeout 60 --no-plot --output runs/$suite.parquet
     done
-    python benchmarks/benchopt_record.py runs --json benchmarks/records/benchopt.json
+    python benchmarks/benchopt_record.py runs --record benchmarks/records/benchopt.json
     python benchmarks/pictures.py benchopt
 
 The excess of an objective is its value, divided by the largest lower bound of any run, minus one.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from report import table, write_json
+from report import add_record_option, table, write_record
 
 SUITES = ("words", "images", "chains")
 DRAWN = {
@@ -70,7 +70,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="of the files that benchopt wrote")
-    parser.add_argument("--json", type=Path, help="write the curves of the picture to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     head = ["solver", *(f"to {level:g}, s" for level in LEVELS), "least excess", "test error"]
     panels = []
@@ -82,7 +82,7 @@ def main() -> None:
             print(table(f"{dataset}, {objective}", head, [line(*each) for each in found.items()]))
             if dataset.startswith(data) and loss in objective:
                 panels.append({"title": title, "curves": found})
-    write_json(options.json, {"panels": panels})
+    write_record(options.record, "Enron mail; MNIST digits; CoNLL-2000 sentences", panels=panels)
 
 
 if __name__ == "__main__":

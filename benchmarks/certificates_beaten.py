@@ -13,6 +13,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from report import add_record_option, table, write_record
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.oracle_cases import CASES
@@ -23,15 +25,19 @@ def main() -> None:
     """Print a row an oracle."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edits", type=int, default=100_000, help="of each model and way to draw them")
+    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"{'oracle':24s} {'edits':>9s} {'violated':>8s} {'min slack':>11s}")
-    total = all_beaten = 0
+    rows, total, all_beaten = [], 0, 0
     for case in CASES:
         made, below, room = beaten(case, arguments.edits, seed=0)
-        print(f"{case.name:24s} {made:9d} {below:8d} {room:11.2e}", flush=True)
+        rows.append([case.name, made, below, f"{room:.2e}"])
+        print(*rows[-1], flush=True)
         total, all_beaten = total + made, all_beaten + below
-    print(f"{'all':24s} {total:9d} {all_beaten:7d}")
+    rows.append(["all", total, all_beaten, ""])
+    headers = ["oracle", "edits", "violated", "min slack"]
+    print(table("Edits of certified rows", headers, rows, key="edits"))
+    write_record(arguments.record, "generated", seeds="0")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from digits import add_data_option, require
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from sequences import memory
 
 from structinv.datasets import conll_features, load_conll
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--noisy", type=int, default=2500, help="sentences with noisy labels")
     parser.add_argument("--noisy-C", nargs="+", type=float, default=[0.1, 0.3])
     parser.add_argument("--only-noisy", action="store_true", help="leave out all but noisy labels")
-    parser.add_argument("--json", type=Path, help="also write the tables here")
+    add_record_option(parser)
     arguments = parser.parse_args()
     files = [FOLDER / "train.txt.xz", FOLDER / "test.txt.xz"]
     require(arguments.data, *files)
@@ -204,8 +204,7 @@ def main() -> None:
     n, limit = arguments.noisy, Seconds(arguments.seconds)
     lines = with_noise(train[:n], labels[:n], test, truth, arguments.noisy_C, arguments.gap, limit)
     headers = ["method", "C", "sweeps", "seconds", "wall", "gap", "F1"]
-    print(table(f"CoNLL-2000, {n} sentences with noisy labels", headers, lines))
-    noisy = [dict(zip(headers, line, strict=True)) for line in lines]
+    print(table(f"CoNLL-2000, {n} sentences with noisy labels", headers, lines, key="noisy"))
     if arguments.only_noisy:
         return
     part = Task(train[:edge], labels[:edge], train[edge:], labels[edge:])
@@ -233,9 +232,15 @@ def main() -> None:
         ["C", *range(1, arguments.passes + 1)], chosen,
     ))  # fmt: skip
     headers = ["method", "C", "sweeps", "seconds", "gap", "GB", "F1"]
-    print(table(f"CoNLL-2000, {task.X.shape[1]} features, {len(task.classes)} labels", headers, lines))
-    rows = [dict(zip(headers, line, strict=True)) for line in lines]
-    write_json(arguments.json, {"lines": rows, "chosen": chosen, "noisy": noisy})
+    print(
+        table(
+            f"CoNLL-2000, {task.X.shape[1]} features, {len(task.classes)} labels",
+            headers,
+            lines,
+            key="methods",
+        )
+    )
+    write_record(arguments.record, "CoNLL-2000 chunking, 8936 + 2012 sentences", chosen=chosen)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from mail import Corpus, add_data_option, load_mailboxes, require
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 
 from structinv.oracles import FScale
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
@@ -98,7 +98,7 @@ def print_gaps(curves: Mapping[float, Mapping[str, Solution]]) -> None:
         for lam, solutions in curves.items() for name, one in solutions.items()
     ]  # fmt: skip
     head = ["lambda, solver", *(f"{level:g}" for level in levels), "passes", "last gap", "status"]
-    print(table("seconds to a relative gap", head, rows))
+    print(table("seconds to a relative gap", head, rows, key="gaps"))
 
 
 def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> None:
@@ -108,7 +108,7 @@ def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> 
         for name, seconds in times.items()
     ]
     head = ["solver", *(str(size) for size in sizes), "exponent"]
-    print(table("milliseconds a pass, by number of mails", head, rows))
+    print(table("milliseconds a pass, by number of mails", head, rows, key="passes"))
 
 
 def draw(
@@ -154,7 +154,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--picture", type=Path, help="draw to this file")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -177,7 +177,7 @@ def main() -> None:
         f"{lam:g}": {name: np.transpose(curve(one)) for name, one in solutions.items()}
         for lam, solutions in curves.items()
     }
-    write_json(options.json, {"gaps": gaps, "sizes": SIZES, "seconds per pass": times})
+    write_record(options.record, "enron1 and enron2, log counts of unit length", curves=gaps)
 
 
 if __name__ == "__main__":

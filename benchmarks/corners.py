@@ -14,11 +14,10 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 
 from structinv import InvariantLinearSVC, InvariantLinearSVR
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, InvarianceOracle
@@ -79,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--features", type=int, default=50)
     parser.add_argument("--max-seconds", type=float, default=6.0)
-    parser.add_argument("--json", type=Path)
+    add_record_option(parser)
     chosen = parser.parse_args(arguments)
     data, rows, found = load(chosen.rows, chosen.features), [], {}
     for loss in chosen.losses:
@@ -96,8 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     rows.append([loss, name, f"{C:g}", taken, *numbers, result["status"]])
                     print(*rows[-1], flush=True)
     size = f"{chosen.rows} rows of {chosen.features} features"
-    print(table(f"Sets of many corners, {size} ({versions()})", HEADERS, rows))
-    write_json(chosen.json, found)
+    print(table(f"Sets of many corners, {size} ({versions()})", HEADERS, rows, key="fits"))
+    write_record(chosen.record, "2000 random rows of 50 features")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ import argparse
 import sys
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ from digits import (
     tune_invariant,
     tune_svc,
 )
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from sklearn.svm import SVC
 
 from structinv import InvariantSVC
@@ -125,7 +124,8 @@ def compare(train: Rows, test: Rows, seed: int) -> Found:
 
 def print_table(draws: dict[int, list[Found]]) -> None:
     """Errors, and seconds of the final fit."""
-    for title, place, scale in (("error, %", 0, 100), ("seconds of the final fit", 1, 1)):
+    tables = (("errors", "error, %", 0, 100), ("seconds", "seconds of the final fit", 1, 1))
+    for key, title, place, scale in tables:
         rows = []
         for name in next(iter(draws.values()))[0]:
             cells = []
@@ -134,7 +134,7 @@ def print_table(draws: dict[int, list[Found]]) -> None:
                 error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
                 cells.append(f"{np.mean(values):.2f} ± {error:.2f}")
             rows.append([name, *cells])
-        print(table(title, ["", *(f"{size} per class" for size in draws)], rows))
+        print(table(title, ["", *(f"{size} per class" for size in draws)], rows, key))
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--sizes", nargs="+", type=int, default=[10, 30, 50], help="digits per class")
     parser.add_argument("--test-digits", type=int, default=10000, help="the first of the test images")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")
@@ -159,7 +159,11 @@ def main() -> None:
             draws[size].append(compare((data[0][rows], data[1][rows]), test, seed))
             print(f"seed {seed}, {size} per class: {draws[size][-1]}", file=sys.stderr, flush=True)
     print_table(draws)
-    write_json(options.json, {str(size): found for size, found in draws.items()})
+    write_record(
+        options.record,
+        "MNIST, 10 digits per class for training, 10000 for testing",
+        seeds=f"{options.draws} draws",
+    )
 
 
 if __name__ == "__main__":

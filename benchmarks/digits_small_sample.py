@@ -43,7 +43,7 @@ from digits import (
     tune_svc,
     votes,
 )
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_json, write_record
 
 from structinv.oracles import teo2007_transforms
 from structinv.solvers import REGISTRY
@@ -184,12 +184,19 @@ def print_tables(runs: Mapping[str, Found], sizes: Sequence[int]) -> None:
             [name, *(mean_and_error(scale * values(runs, size, name, what), form) for size in sizes)]
             for name in names
         ]
-        print(table(title, head, rows))
+        print(table(title, head, rows, key=what))
     rows = [
         [name, *(mean_and_error(100 * paired(runs, size, name), "+.2f") for size in sizes)]
         for name in names if name != "VirtualSVC"
     ]  # fmt: skip
-    print(table("error minus that of VirtualSVC on the same draw, percentage points", head, rows))
+    print(
+        table(
+            "error minus that of VirtualSVC on the same draw, percentage points",
+            head,
+            rows,
+            "differences",
+        )
+    )
     print_chosen(runs, sizes, names)
 
 
@@ -225,21 +232,7 @@ def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float)
             )  # fmt: skip
     head = ["", "error, %", "support vectors", "seconds", "relative gap"]
     title = f"InvariantSVC by solver, to a gap of {TOL:g} or for {limit:g} s (default solver: no limit)"
-    print(table(title, head, rows))
-
-
-def drawn(runs: Mapping[str, Found], sizes: Sequence[int]) -> dict[str, Any]:
-    """Return the values of the picture, in percent."""
-    errors = {name: _means([values(runs, size, name, "error") for size in sizes]) for name in DRAWN}
-    less = _means([paired(runs, size, "InvariantSVC") for size in sizes])
-    return {"sizes": list(sizes), "errors": errors, "difference": less}
-
-
-def _means(draws: Sequence[np.ndarray]) -> dict[str, list[float]]:
-    return {
-        "mean": [100 * float(np.mean(one)) for one in draws],
-        "error": [100 * float(np.nan_to_num(standard_error(one))) for one in draws],
-    }
+    print(table(title, head, rows, key="solvers"))
 
 
 def parse() -> argparse.Namespace:
@@ -253,7 +246,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--solver-draws", type=int, default=2, help="draws for all solvers")
     parser.add_argument("--solver-seconds", type=float, default=20.0, help="limit of such a fit")
     parser.add_argument("--out", type=Path, default=Path("digits_small_sample.json"))
-    parser.add_argument("--json", type=Path, help="write what pictures.py draws to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -270,7 +263,11 @@ def main() -> None:
     solvers = chosen(results["solvers"], min(options.draws, options.solver_draws), options.sizes)
     if solvers:
         print_solvers(solvers, options.sizes, options.solver_seconds)
-    write_json(options.json, drawn(runs, options.sizes))
+    write_record(
+        options.record,
+        "MNIST, 10 to 50 digits per class for training, 10000 for testing",
+        seeds=f"0 to {options.draws - 1} (draws)",
+    )
 
 
 if __name__ == "__main__":

@@ -312,7 +312,7 @@ def main() -> None:
     bench = load(options)
     lines = run(bench, options)
     title = f"{versions()}, {machine()}\nmedians of {bench.repeats}, seconds, except where stated"
-    show(title, lines, options.json, machine=machine())
+    show(title, lines, options.record, "MNIST, 10 to 50 digits per class", machine=machine())
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def fit_ridge(train: Rows, test: Rows, seconds: float) -> Line:
     return Line(X.shape[1], errors, error, len(test[1]), seconds, spent, {"penalty": penalty})
 
 
-def print_table(title: str, found: dict[str, Line]) -> None:
+def print_table(title: str, found: dict[str, Line], key: str) -> None:
     """Errors with their standard errors."""
     headers = ["", "features", "parameters", "error, folds", "error, test", "features, s", "model, s"]
     rows = []
@@ -126,4 +126,4 @@ def print_table(title: str, found: dict[str, Line]) -> None:
             name, line.features, params, held, f"{100 * line.error:.2f} ± {error:.2f}",
             f"{line.seconds_features:.0f}", f"{line.seconds_machine:.0f}",
         ])  # fmt: skip
-    print(table(title, headers, rows))
+    print(table(title, headers, rows, key))

@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("words", "text", "images", "orbit", "moons", "sequence")
@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkout", type=Path, default=ROOT, help="the checkout to measure")
     parser.add_argument("--repeats", type=int, default=5, help="repetitions of the import")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     lines: list[dict[str, Any]] = []
     for names in (*((name,) for name in NAMES), NAMES):
@@ -80,7 +80,7 @@ def main() -> None:
     print(table("Compilations and processor seconds of first uses", headers, rows))
     print(f"import structinv: {seconds:.2f} s beyond sklearn.svm and numba")
     print(versions())
-    write_json(options.json, {"versions": versions(), "uses": lines, "import": seconds})
+    write_record(options.record, "generated")
 
 
 if __name__ == "__main__":

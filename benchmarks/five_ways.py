@@ -27,12 +27,11 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from digits import Rows, add_data_option, draw_rows, load_mnist
-from report import mcnemar, table, versions, write_json
+from report import add_record_option, mcnemar, table, versions, write_record
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -123,14 +122,14 @@ def print_tables(found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> Non
     others = [name for name in ("SVC", "InvariantSVC") if name in found]
     for size in next(iter(found.values())):
         lines = [[name, *(cell(runs[size], *look) for look in looks)] for name, runs in found.items()]
-        print(table(f"{size} digits", heads, lines))
+        print(table(f"{size} digits", heads, lines, key=f"{size}"))
         lines = [
             [name, *(compared(runs[size], found[other][size]) for other in others)]
             for name, runs in found.items()
         ]
         heads_of = ["", *(f"against {other}" for other in others)]
         title = f"{size} digits: right here alone, there alone (all draws), p of the first draw"
-        print(table(title, heads_of, lines))
+        print(table(title, heads_of, lines, key=f"tests_{size}"))
 
 
 def compared(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
@@ -150,7 +149,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[500, 1000])
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--machines", nargs="+", help="some of them; all by default")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{versions()}\n")
@@ -174,8 +173,8 @@ def main() -> None:
                 found[name][size].append(line | {"params": params})
                 told = {key: value for key, value in line.items() if key != "wrong"}
                 print(f"draw {seed}, {size}, {name}: {told} {params}", file=sys.stderr, flush=True)
-            write_json(options.json, found)
     print_tables(found)
+    write_record(options.record, "MNIST, the first 2000 test digits", seeds=f"{options.draws} draws")
 
 
 if __name__ == "__main__":

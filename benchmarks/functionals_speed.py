@@ -166,7 +166,13 @@ def main() -> None:
     lines = product_lines(X, sigma, options.repeats)
     fitted(X[:100], y[:100], np.arange(10), sigma, Logistic(), 0.01)
     lines += [*fit_lines(X, y, labeled, sigma), memory_line(options.data)]
-    show(f"{versions()}, {machine()}", lines, options.json, machine=machine())
+    show(
+        f"{versions()}, {machine()}",
+        lines,
+        options.record,
+        "g241c (Chapelle et al. 2006), 361500 partial derivatives",
+        machine=machine(),
+    )
 
 
 if __name__ == "__main__":

@@ -148,30 +148,6 @@ def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int,
     return Line(work, "<= 1.3", "", *seconds, seconds[0] / seconds[1])
 
 
-def draw(found: dict[int, dict[str, Curve]], name: str, path: Path) -> None:
-    """A panel for each number of changes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.4 * len(found), 4.2), layout="constrained")
-    panels = np.ravel(figure.subplots(1, len(found), sharey=True))
-    for axes, (size, curves) in zip(panels, found.items(), strict=True):
-        for method, curve in curves.items():
-            style = "--" if method.startswith("Nystroem") else "-"
-            values = [frobenius for _, frobenius in curve.values()]
-            axes.plot(list(curve), values, style, marker=".", label=method)
-        expected = rate(curves)
-        axes.plot(
-            list(expected), list(expected.values()), ":", color="black", label="rate of theorem 3.1"
-        )
-        changes = "no transformations" if size == 1 else f"{size} rotations"
-        axes.set(title=f"{name}, {changes}", xlabel="columns", xscale="log", yscale="log")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("relative error, Frobenius")
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4)
-    figure.savefig(path, dpi=150)
-
-
 def main() -> None:
     """Run the benchmark with the given options."""
     parser = parser_of(__doc__, repeats=5)
@@ -180,7 +156,6 @@ def main() -> None:
     parser.add_argument("--columns", nargs="+", type=int, default=[50, 100, 200, 500, 1000, 2000, 5000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--speed-columns", type=int, default=1000)
-    parser.add_argument("--picture", type=Path, help="such as docs/pictures/kernel_error.png")
     options = parser.parse_args()
     name, train, test = load(options.data, np.random.default_rng(0))
     sigma = float(np.median(pdist(test)))
@@ -196,13 +171,10 @@ def main() -> None:
             for method, curve in known.items()
         ]
         changes = "no transformations" if size == 1 else f"{size} rotations"
-        print(
-            table(f"relative error, Frobenius, {changes}", ["columns", *map(str, options.columns)], rows)
-        )
-    if options.picture:
-        draw(found, name, options.picture)
+        head = ["columns", *map(str, options.columns)]
+        print(table(f"relative error, Frobenius, {changes}", head, rows, key=f"errors_{size}"))
     lines = speed_lines(train, sigma, max(options.changes), options.speed_columns, options.repeats)
-    show("seconds", lines, options.json, errors=found)
+    show("seconds", lines, options.record, "MNIST, 150 held-out rows", errors=found)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from report import add_record_option, table, write_record
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 PORTION = 2500
@@ -45,6 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answers", type=int, default=10_000, help="number of damaged results")
     parser.add_argument("--portion", type=int, nargs=2, metavar=("FIRST", "LAST"))
+    add_record_option(parser)
     arguments = parser.parse_args()
     if arguments.portion:
         return portion(*arguments.portion)
@@ -67,9 +70,9 @@ def main() -> None:
         elif first < last:
             raise SystemExit(done.stderr)
     kinds = ["refused", "harmless", "accepted", "wrong", "unused"]
-    print(f"{'plug-in':10s}" + "".join(f"{kind:>11s}" for kind in kinds))
-    for plugin, found in sorted(counts.items()):
-        print(f"{plugin:10s}" + "".join(f"{found[kind]:11d}" for kind in kinds))
+    rows = [[plugin, *(found[kind] for kind in kinds)] for plugin, found in sorted(counts.items())]
+    print(table("Malformed answers by kind of plug-in", ["plug-in", *kinds], rows, key="answers"))
+    write_record(arguments.record, "generated", seeds=f"0 to {first - 1}")
     print(f"crashes: {len(crashes)} {crashes}")
 
 

@@ -59,7 +59,6 @@ PATCHES = {
     "whitening": None, "lengths": "kept", "random_state": 0,
 }  # fmt: skip
 # Errors of virtual support vector machines (DeCoste and Schoelkopf 2002), per cent.
-RECORDS = {0.68: "shifts by one pixel", 0.56: "shifts by two pixels, deskewed"}
 SHIFTS = Shifts([1, 2], directions=8)
 OTHERS = Rotations([-8, 8]) | Scalings([0.9, 1.1]) | Shears([-0.1, 0.1])
 # By so much a test digit may turn out to have been drawn otherwise.
@@ -320,8 +319,6 @@ def main() -> None:
         checkpoint(arguments, curve, listed, machine)
         print(curve[-1], flush=True)
     report(curve)
-    if arguments.plot:
-        draw(curve, arguments.plot)
 
 
 def resume(folder: Path, kernel: Kernel, view: View, n_rows: int):
@@ -367,7 +364,7 @@ def vote(arguments, X, X_test, y_test) -> None:
         p = mcnemar(int(worse), int(better))
         rows.append([name, f"{100 * each.mean():.2f}", worse, better, f"{p:.2g}"])
     headers = ["model", "error %", "only this wrong", "only the sum wrong", "p, McNemar"]
-    print(table("Machines, and the sum of their scores", headers, rows))
+    print(table("Machines, and the sum of their scores", headers, rows, key="votes"))
 
 
 def report(curve) -> None:
@@ -383,25 +380,6 @@ def report(curve) -> None:
         for each in curve
     ]  # fmt: skip
     print(table("All of MNIST, by round", headers, rows))
-
-
-def draw(curve, path: Path) -> None:
-    """Error against minutes, next to the records of virtual support vectors."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot()
-    minutes = [each["seconds"] / 60 for each in curve]
-    axes.plot(minutes, [100 * each["error"] for each in curve], "o-")
-    for error, name in RECORDS.items():
-        axes.axhline(error, color="gray", linestyle="--", linewidth=1)
-        place = {"xycoords": axes.get_yaxis_transform(), "ha": "right", "va": "top"}
-        axes.annotate(f"{error} %, {name}", (0.99, error - 0.003), **place)
-    axes.set_xlabel("minutes")
-    axes.set_ylabel("error on the test digits, %")
-    axes.set_ylim(bottom=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
 
 
 def options() -> argparse.Namespace:
@@ -439,7 +417,6 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, help="for the order of rows in a fit")
     parser.add_argument("--rows", type=int, default=0, help="only the first so many digits")
-    parser.add_argument("--plot", type=Path, help="draw the curve into this file")
     parser.add_argument(
         "--vote", type=Path, nargs="+", metavar="OUT", help="sum the models of these runs"
     )

@@ -34,12 +34,11 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from digits import Rows, add_data_option, gaussian, load_mnist, squared_distances
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.stats import ttest_rel, wilcoxon
 
 from structinv import RepresenterClassifier, VirtualSVC
@@ -203,14 +202,21 @@ def print_tables(found: dict[str, dict[str, Any]], draws: int) -> None:
         for name, machines in found.items()
     ]
     title = f"error on the test images, %: mean of {draws} draws (standard deviation)"
-    print(table(title, ["", *GRIDS], rows))
+    print(table(title, ["", *GRIDS], rows, key="errors"))
     rows = [
         [f"{name}, {machine}", *tests(machines[machine]["errors"], machines["VirtualSVC"]["errors"])]
         for machine in OURS
         for name, machines in found.items()
     ]
     head = ["", "difference", "standard deviation", "better", "worse", "t", "p of t", "p of Wilcoxon"]
-    print(table("error minus that of VirtualSVC on the same draw, percentage points", head, rows))
+    print(
+        table(
+            "error minus that of VirtualSVC on the same draw, percentage points",
+            head,
+            rows,
+            "differences",
+        )
+    )
     rows = [
         [
             f"{name}, {machine}",
@@ -241,32 +247,6 @@ def tests(ours: np.ndarray, theirs: np.ndarray) -> list[str]:
     ]
 
 
-def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
-    """Our errors against those of virtual, a point a draw, one panel a pair."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(
-        1, len(found), figsize=(3.4 * len(found), 3.7), layout="constrained", squeeze=False
-    )
-    styles = {"epsilon-insensitive": ("o", "tab:blue"), "squared": ("^", "tab:orange")}
-    for axes, (name, machines) in zip(panels[0], found.items(), strict=True):
-        theirs = 100 * machines["VirtualSVC"]["errors"]
-        every = np.concatenate([100 * machines[machine]["errors"] for machine in (*OURS, "VirtualSVC")])
-        low, high = every.min() - 0.05 * np.ptp(every), every.max() + 0.05 * np.ptp(every)
-        axes.plot([low, high], [low, high], color="gray", linewidth=1, zorder=0)
-        for machine, (marker, color) in styles.items():
-            ours = 100 * machines[machine]["errors"]
-            axes.scatter(theirs, ours, s=24, marker=marker, color=color, alpha=0.8, label=machine)
-        axes.set(xlim=(low, high), ylim=(low, high), aspect="equal", title=name)
-        axes.set_xlabel("error of VirtualSVC, %")
-    panels[0, 0].set_ylabel("error of TransformDifference, %")
-    panels[0, 0].legend(loc="upper left", fontsize="small")
-    figure.savefig(path, dpi=150)
-
-
 def parse() -> argparse.Namespace:
     """Options."""
     parser = argparse.ArgumentParser(
@@ -276,8 +256,7 @@ def parse() -> argparse.Namespace:
     names = ["".join(map(str, pair)) for pair in PAIRS]
     parser.add_argument("--pairs", nargs="+", choices=names, default=names)
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--picture", type=Path, default=Path("docs", "mnist_pairs.png"))
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -298,9 +277,12 @@ def main() -> None:
     found = run(options, [(int(name[0]), int(name[1])) for name in options.pairs])
     print()
     print_tables(found, options.draws)
-    draw(found, options.picture)
     print(f"{time.perf_counter() - start:.0f} s in all")
-    write_json(options.json, {"versions": versions(), "pairs": found})
+    write_record(
+        options.record,
+        "MNIST, 50 digits of one class and 10 of another, all test images of the pair",
+        seeds=f"{options.draws} draws",
+    )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ import numpy as np
 import sklearn
 from digits import add_data_option, folds_of, require, squared_distances
 from digits_small_sample import mean_and_error
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.io import loadmat
 from scipy.ndimage import gaussian_filter, median_filter
 from scipy.signal import wiener
@@ -404,7 +404,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sides", nargs="+", type=int, default=list(SIDES), help="pixels")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="two draws of 16 x 16 pixels")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     if options.quick:
         options.draws, options.sides = 2, [16]
@@ -430,7 +430,11 @@ def main() -> None:
         print_errors(runs, f"{title}, noise unknown", False)
         print_parts(runs, f"{title}, noise known")
         print_choices(runs, title)
-    write_json(options.json, results)
+    write_record(
+        options.record,
+        "Olivetti faces, 40 persons, 5 faces each for training and 5 for testing",
+        seeds=f"{options.draws} draws",
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from digits import add_data_option, require
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.ndimage import gaussian_filter
 from sklearn.exceptions import ConvergenceWarning
 
@@ -254,7 +254,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=2e-2)
     parser.add_argument("--seconds", type=float, default=7200.0, help="limit of a fit")
     parser.add_argument("--cache-mb", type=float, default=3000.0)
-    parser.add_argument("--json", type=Path, help="also write the table here")
+    add_record_option(parser)
     options = parser.parse_args()
     rows = ROWS[options.rows]
     blur = rows.blur if options.blur is None else options.blur
@@ -272,8 +272,8 @@ def main() -> None:
     lines = compare(settings, train, test, options)
     headers = ["model", "C", "error %", "seconds", "gap", "support vectors", "GB"]
     title = f"Words, {options.part}: {len(train.y)} letters to train, {len(test.y)} to test"
-    print(table(title, headers, lines))
-    write_json(options.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})
+    print(table(title, headers, lines, key="models"))
+    write_record(options.record, "OCR letters (Taskar et al. 2003), fold 0 for training")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ from digits import (
     tune_invariant,
     tune_svc,
 )
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.io import loadmat
 from sklearn.svm import SVC
 
@@ -215,7 +215,7 @@ def compare_photographs(folder: Path, count: int) -> dict[str, Line]:
     return found
 
 
-def print_table(title: str, draws: Sequence[dict[str, Line]]) -> None:
+def print_table(title: str, draws: Sequence[dict[str, Line]], key: str) -> None:
     """Means over draws, and standard errors of the error."""
     rows = []
     for name in draws[0]:
@@ -225,7 +225,7 @@ def print_table(title: str, draws: Sequence[dict[str, Line]]) -> None:
         support = np.mean([line.support for line in lines])
         seconds = np.mean([line.seconds for line in lines])
         rows.append([name, f"{np.mean(errors):.1f}{spread}", f"{support:.0f}", f"{seconds:.2f}"])
-    print(table(title, ["", "error, %", "support vectors", "seconds"], rows))
+    print(table(title, ["", "error, %", "support vectors", "seconds"], rows, key))
 
 
 def parse() -> argparse.Namespace:
@@ -238,7 +238,7 @@ def parse() -> argparse.Namespace:
                         default=["faces", "photographs"])  # fmt: skip
     parser.add_argument("--draws", type=int, default=10, help="of faces")
     parser.add_argument("--photographs", type=int, default=2000, help="training images")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -247,22 +247,23 @@ def main() -> None:
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")
-    results: dict[str, Any] = {}
     if "faces" in options.sets:
         data = load_faces(options.data)
         compare_faces(data, 0)  # compiles or loads all kernels
         draws = [compare_faces(data, seed) for seed in range(options.draws)]
-        results["faces"] = [{name: vars(line) for name, line in one.items()} for one in draws]
-        print_table(f"faces: 20 people, 2 faces each, {options.draws} draws", draws)
+        print_table(f"faces: 20 people, 2 faces each, {options.draws} draws", draws, "faces")
     if "photographs" in options.sets:
         compare = compare_photographs(options.data, options.photographs)
-        results["photographs"] = {name: vars(line) for name, line in compare.items()}
         params = compare["SVC"].params
         title = (
             f"photographs: {options.photographs} images, gamma {params['gamma']:.3g}, C {params['C']:g}"
         )
-        print_table(title, [compare])
-    write_json(options.json, results)
+        print_table(title, [compare], "photographs")
+    write_record(
+        options.record,
+        "Olivetti faces (20 people, 2 for training and 8 for testing each); CIFAR-10 (2000 images)",
+        seeds=f"0 to {options.draws - 1} (draws of faces)",
+    )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ import scipy.sparse as sp
 from in_process import InProcess
 from large_rows import part_of_rows
 from mail import Corpus, add_data_option, load_mailboxes, require
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 
 from structinv.dask import MultiCutBundle
 from structinv.dask.group import Group
@@ -478,7 +477,7 @@ def parse() -> argparse.Namespace:
         help="of a run on mail, of processor time; others have more",
     )
     parser.add_argument("--quick", action="store_true", help="only few generated rows")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -488,7 +487,7 @@ def main() -> None:
     print(versions(), flush=True)
     for work in [quick_part] if options.quick else [WORK[part] for part in options.parts]:
         work(log, options)
-    write_json(options.json, {"versions": versions(), "runs": [asdict(run) for run in log.runs]})
+    write_record(options.record, "generated", runs=[asdict(run) for run in log.runs])
 
 
 if __name__ == "__main__":

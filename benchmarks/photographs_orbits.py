@@ -19,14 +19,13 @@ import argparse
 import sys
 import time
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from digits import Rows, add_data_option
 from feature_ridge import Line, fit_ridge, held_out_errors, print_table
 from other_images import load_photographs
 from patches import load_all_photographs
-from report import versions, write_json
+from report import add_record_option, versions, write_record
 
 from structinv.embeddings import OrbitFourier
 from structinv.kernels import Gaussian
@@ -53,7 +52,7 @@ def features(averaged: bool, layers: int, sigma: float, tau: float, options: Any
         options.columns,
         layers=layers,
         tau=tau,
-        size=options.changes if averaged else None,
+        n_draws=options.changes if averaged else None,
         random_state=0,
     )
 
@@ -89,7 +88,7 @@ def main() -> None:
     parser.add_argument("--photographs", type=int, default=20000, help="training images")
     parser.add_argument("--columns", type=int, default=4000, help="of the features")
     parser.add_argument("--changes", type=int, default=16, help="drawn ones")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     print(f"{versions()}\n")
     train = load_all_photographs(options.data, options.photographs)
@@ -100,8 +99,8 @@ def main() -> None:
         found[name] = compare(averaged, layers, train, test, options)
         print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
     title = f"photographs: {options.photographs} of the 50000 training images, whole"
-    print_table(title, found)
-    write_json(options.json, {name: vars(line) for name, line in found.items()})
+    print_table(title, found, "whole")
+    write_record(options.record, "CIFAR-10 (20000 training images, first 1000 test images)")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 from digits import add_data_option, require
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.linalg import solve
 
 from structinv import OrbitRidge
@@ -119,7 +119,7 @@ def fourier(layers: int, size: int = SORTS) -> list[Candidate]:
     for width, noise in product(WIDTHS["Gaussian"], NOISES["Gaussian"] if size > 1 else (0.0,)):
         for tau in TAUS if layers == 2 else (1.0,):
             made = OrbitFourier(
-                sorts(noise), Gaussian(width), COLUMNS, layers=layers, size=size, tau=tau
+                sorts(noise), Gaussian(width), COLUMNS, layers=layers, n_draws=size, tau=tau
             )
             params = {"width": width, "noise": noise} | ({"tau": tau} if layers == 2 else {})
             found.append((params, products_of(made)))
@@ -292,7 +292,7 @@ def print_table(lines: dict[str, Line]) -> None:
         [name, shown(line.root_mean_square), shown(line.mean_absolute), f"{line.seconds:.1f}"]
         for name, line in lines.items()
     ]
-    print(table("QM7, five folds", ["", "RMSE", "MAE", "kernel, s"], rows))
+    print(table("QM7, five folds", ["", "RMSE", "MAE", "kernel, s"], rows, key="errors"))
 
 
 def parse() -> argparse.Namespace:
@@ -303,7 +303,7 @@ def parse() -> argparse.Namespace:
     add_data_option(parser, "qm7/")
     parser.add_argument("--machines", nargs="+", choices=MACHINES, default=list(MACHINES))
     parser.add_argument("--seed", type=int, default=0, help="of the folds")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -318,7 +318,7 @@ def main() -> None:
         lines[name] = MACHINES[name](X, y, folds, options.seed)
         print(f"{name}: {lines[name]}", file=sys.stderr, flush=True)
     print_table(lines)
-    write_json(options.json, {name: vars(line) for name, line in lines.items()})
+    write_record(options.record, "QM7, 7101 molecules", seeds="five random folds")
 
 
 if __name__ == "__main__":

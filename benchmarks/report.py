@@ -1,24 +1,29 @@
-"""Options, tables, JSON and tests between classifiers for the benchmarks."""
+"""Options, tables, records and tests between classifiers for the benchmarks."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import Record, Table
 from scipy.stats import binomtest
 
 
 def parser_of(
     description: str | None, rows: Sequence[str] = (), repeats: int | None = None
 ) -> argparse.ArgumentParser:
-    """A parser with ``--json``; with ``--rows`` and ``--repeats`` if there are such."""
+    """A parser with ``--record``; with ``--rows`` and ``--repeats`` if there are such."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -26,8 +31,13 @@ def parser_of(
         parser.add_argument("--rows", nargs="+", choices=rows, default=list(rows))
     if repeats is not None:
         parser.add_argument("--repeats", type=int, default=repeats)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser
+
+
+def add_record_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--record``, the file of `write_record`."""
+    parser.add_argument("--record", type=Path, help="file, such as benchmarks/records/NAME.json")
 
 
 @dataclass
@@ -52,17 +62,27 @@ def _short(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-def show(title: str, lines: Sequence[Line], path: Path | None, **content: Any) -> None:
-    """Print rows as a table with their notes, and write them to `path` if given."""
+def show(title: str, lines: Sequence[Line], path: Path | None, data: str, **points: Any) -> None:
+    """Print rows as a table with their notes, and write a record to `path` if given."""
     head = ["work", "target", "aim", "structinv", "reference", "ratio"]
-    print(table(title, head, [line.cells() for line in lines]))
-    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
-    write_json(path, {"versions": versions(), **content, "lines": [asdict(line) for line in lines]})
+    print(table(title, head, [line.cells() for line in lines], key="work"))
+    notes = {line.work: line.note for line in lines if line.note}
+    print("\n".join(f"{work}: {note}" for work, note in notes.items()))
+    write_record(path, data, notes=notes, **points)
 
 
-def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay out a table as text: the first column to the left, the others to the right."""
+_printed: dict[str, Table] = {}
+
+
+def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], key: str = "") -> str:
+    """Lay out a table as text, and keep it for the record of this run under `key`.
+
+    The first column is to the left, the others to the right. The default key is made of the title.
+    """
     cells = [[str(cell) for cell in row] for row in (headers, *rows)]
+    _printed[key or "_".join(re.findall(r"[a-z0-9]+", title.lower()))] = Table.of_texts(
+        " ".join(title.split()), headers, cells[1:]
+    )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
@@ -73,6 +93,28 @@ def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join([title, "", *lines, ""])
+
+
+def write_record(path: Path | None, data: str, seeds: str = "", **points: Any) -> None:
+    """Write all tables of this run, with its command and versions, if a path is given."""
+    if path is not None:
+        options = sys.argv[1:]
+        if "--record" in options:
+            at = options.index("--record")
+            del options[at : at + 2]
+        script = Path(sys.argv[0])
+        command = ["python", f"{script.parent.name}/{script.name}", *options]
+        Record(
+            source="measured",
+            command=" ".join(command),
+            data=data,
+            seeds=seeds,
+            date=date.today().isoformat(),
+            versions=versions(),
+            machine=f"{os.cpu_count()} processors",
+            tables=dict(_printed),
+            points=points,
+        ).write(path)
 
 
 def mcnemar(first_alone: int, second_alone: int) -> float:
@@ -88,10 +130,9 @@ def versions() -> str:
     return ", ".join(parts)
 
 
-def write_json(path: Path | None, content: Mapping[str, Any]) -> None:
-    """Write results to a file, if one is wanted."""
-    if path is not None:
-        path.write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
+def write_json(path: Path, content: Any) -> None:
+    """Write the state of a run that may be continued."""
+    path.write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

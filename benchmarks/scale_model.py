@@ -2,7 +2,7 @@
 
 All numbers that this script prints for more rows or workers than were simulated are estimated.
 
-Measured (`benchmarks/records/scale.json`, by ``partitions.py --parts scale --json``): rounds to a gap
+Measured (`benchmarks/records/scale.json`, by ``partitions.py --parts scale --record``): rounds to a gap
 of 1e-3 and processor seconds a round, of generated rows at lambda 1e-3 on 1 to 64 groups. The bundle
 method of this record kept all planes with mass. With at most 30 of each group, as `MultiCutBundle`
 keeps, 8 groups took 22 rounds instead of 21 (10^5 rows, hinge).
@@ -28,7 +28,6 @@ rows once and keep them. The program of BMRM is left out: it took 5 to 14 millis
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +35,9 @@ from typing import Any
 
 import numpy as np
 from pictures import BLUE, GRAY, ORANGE, STYLE
+from records import Record
 from report import table
 
-RECORD = Path(__file__).with_name("records") / "scale.json"
 LAM, GAP, KNOWN_ROWS, LEAST_ROUNDS = 1e-3, "0.001", 1_000_000, 4
 METHODS = ("bundle", "bmrm")
 WORKERS = (10, 30, 100, 300, 1000)
@@ -169,11 +168,11 @@ def tables(costs: Mapping[str, Mapping[str, Costs]], rows: float, cluster: Clust
 
 def draw(costs: Mapping[str, Mapping[str, Costs]], rows: float, cluster: Cluster, path: Path) -> None:
     """Draw seconds above, and the shares of network and driver below, per loss."""
-    import matplotlib as mpl
+    import matplotlib.style
     from matplotlib.figure import Figure
 
     workers = np.geomspace(WORKERS[0], WORKERS[-1], 200)
-    with mpl.rc_context(STYLE):
+    with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(9.6, 6.4), layout="constrained")
         panels = figure.subplots(2, len(costs), sharex=True, sharey="row", height_ratios=[3, 2])
         for (above, below), (oracle, methods) in zip(panels.T, costs.items(), strict=True):
@@ -215,11 +214,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--record", default="scale", help="name of a record")
     parser.add_argument("--rows", type=float, default=1e9)
     parser.add_argument("--picture", type=Path, help="draw to this file")
     options = parser.parse_args()
-    runs = json.loads(options.record.read_text(encoding="utf-8"))["runs"]
+    runs = Record.read(options.record).points["runs"]
     costs, cluster = {oracle: fit(runs, oracle) for oracle in ONE_CORE}, Cluster()
     for oracle, methods in costs.items():
         print(residuals(runs, oracle, methods["bundle"]), *methods.values(), sep="\n", end="\n\n")

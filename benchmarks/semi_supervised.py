@@ -88,7 +88,7 @@ from folded_tables import (
     Width,
     all_tables,
 )
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.io import loadmat
 from scipy.spatial.distance import pdist
 from scipy.stats import ttest_rel, wilcoxon
@@ -325,7 +325,7 @@ def print_errors(results: dict[str, Found]) -> None:
             row.append(cell)
         rows.append(row)
     title = "error on the rows without a label, %, mean ± standard deviation (in the paper)"
-    print(table(title, ["set, labeled rows", *PRESCRIBED], rows))
+    print(table(title, ["set, labeled rows", *PRESCRIBED], rows, key="prescribed"))
 
 
 def print_tests(results: dict[str, Found]) -> None:
@@ -340,14 +340,14 @@ def print_tests(results: dict[str, Found]) -> None:
             row += [f"{np.mean(less):+.1f}", f"{p_of(less):.3f}", f"{by_ranks:.3f}"]
         rows.append(row)
     heads = [
-        label
+        f"{one} - {other}{label}"
         for one, other in (("hinge", "SVC"), ("squared", "SVC"), ("hinge", "LapSVC"))
-        for label in (f"{one} - {other}", "t-test", "Wilcoxon")
+        for label in ("", ", t-test", ", Wilcoxon")
     ]
     title = (
         "gradients minus SVC or LapSVC on the same draw: mean difference in points, p of two-sided tests"
     )
-    print(table(title, ["set, labeled rows", *heads], rows))
+    print(table(title, ["set, labeled rows", *heads], rows, key="tests"))
 
 
 def mark(less: np.ndarray) -> str:
@@ -375,14 +375,15 @@ def print_choices(results: dict[str, Found]) -> None:
         "length scales chosen; squared loss with any penalty, or local averages, against the five\n"
         "others in their order: + lower, - higher (p < 0.05 in the paired t-test), . neither"
     )
-    print(table(title, ["set, labeled rows", *RIVALS, *CANDIDATES], rows))
+    print(table(title, ["set, labeled rows", *RIVALS, *CANDIDATES], rows, key="chosen"))
 
 
 def print_summary(results: dict[str, Found]) -> None:
     """In how many cells each candidate is better than each competitor."""
     apart = {name: found for name, found in results.items() if name not in PICKED_ON}
     known = {name: found for name, found in results.items() if name in PICKED_ON}
-    for title, group in (("sets of the selection", known), ("all other sets", apart)):
+    groups = (("selection", "sets of the selection", known), ("apart", "all other sets", apart))
+    for key, title, group in groups:
         rows = []
         for candidate, choice in CANDIDATES.items():
             same = {
@@ -400,7 +401,7 @@ def print_summary(results: dict[str, Found]) -> None:
         head = ["", "mean", "lower", "higher", "lower, p < 0.05", "higher, p < 0.05"]
         if group:
             n_cells = len(group) * len(SIZES)
-            print(table(f"{title}: points over {n_cells} cells, and numbers of cells", head, rows))
+            print(table(f"{title}: points over {n_cells} cells, and numbers of cells", head, rows, key))
 
 
 def print_families(results: dict[str, Found]) -> None:
@@ -420,7 +421,7 @@ def print_families(results: dict[str, Found]) -> None:
         f"squared loss, mean error over {len(full) * len(SIZES)} cells with gradients;\n"
         "in hindsight: one setting for all draws of a cell"
     )
-    print(table(title, ["chosen by", *FAMILIES, "any", LINEAR], rows))
+    print(table(title, ["chosen by", *FAMILIES, "any", LINEAR], rows, key="families"))
 
 
 # -- checks ---------------------------------------------------------------------------------------
@@ -497,7 +498,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scaling", choices=SCALINGS, default="standardized")
     parser.add_argument("--cache", type=Path, help="a folder to keep what is done in")
     parser.add_argument("--no-gradients", action="store_true", help="leave out gradients")
-    parser.add_argument("--json", type=Path, help="write the results to this file, for pictures.py")
+    add_record_option(parser)
     options = parser.parse_args()
     options.sets = options.sets.split(",")
     if unknown := set(options.sets) - set(FILES):
@@ -527,7 +528,12 @@ def main() -> None:
     for show in (print_errors, print_tests, print_choices, print_summary, print_families):
         show(results)
     less = {name: differences(found) for name, found in results.items()}
-    write_json(options.json, {"versions": versions(), "differences": less})
+    write_record(
+        options.record,
+        "heart, bupa, ionosphere (UCI); BCI, g241c, USPS (Chapelle et al. 2006); g50c",
+        seeds=f"{options.draws} draws of labels",
+        differences=less,
+    )
 
 
 if __name__ == "__main__":

@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from pathlib import Path
 
 import numpy as np
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 
 from structinv.oracles import FDrop
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
@@ -56,7 +55,7 @@ def main() -> None:
     parser.add_argument("--solvers", nargs="+", default=["frank_wolfe", "svmstruct"])
     parser.add_argument("--gap", type=float, default=1e-2)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a fit")
-    parser.add_argument("--json", type=Path, help="also write the table here")
+    add_record_option(parser)
     arguments = parser.parse_args()
     imported, lines = memory(), []
     X, y = make_sequences()
@@ -69,8 +68,10 @@ def main() -> None:
                       f"{memory() - imported:.2f}"])  # fmt: skip
     headers = ["solver", "seconds", "gap", "iterations", "GB"]
     print(versions())
-    print(table("Sequences, FDrop(1)", headers, lines))
-    write_json(arguments.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})
+    print(table("Sequences, FDrop(1)", headers, lines, key="fits"))
+    write_record(
+        arguments.record, "generated, 128 sequences of 40 rows, 20 features, 5 labels", seeds="0"
+    )
 
 
 if __name__ == "__main__":

@@ -36,11 +36,10 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.stats import ttest_rel
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
@@ -252,11 +251,10 @@ def main() -> None:
     parser.add_argument(
         "--corrections", action="store_true", help="compare spectrum corrections of the set kernel"
     )
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{versions()}\n")
-    results = {}
     for name in options.worlds:
         world = WORLDS[name]
         test = make_signals(TEST_SIZE, random_state=TEST_SEED, **world)
@@ -268,9 +266,10 @@ def main() -> None:
                 for method, how in table_of.items():
                     found[method][size].append(one(how, rows, test))
             print(f"{name}: draw {seed}", file=sys.stderr, flush=True)
-            results[name] = found
-            write_json(options.json, results)
         print_tables(f"{name}, {world}", found)
+    write_record(
+        options.record, "generated signals of unknown gain and baseline", seeds=f"{options.draws} draws"
+    )
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def main() -> None:
     work = {"rows": row_lines, "many": many_lines, "import": import_lines, "command": command_lines}
     lines = [line for row in options.rows for line in work[row](options.repeats)]
     title = f"{versions()}\nmedians of {options.repeats}"
-    show(title, lines, options.json)
+    show(title, lines, options.record, "generated rows")
 
 
 if __name__ == "__main__":

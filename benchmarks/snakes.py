@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-6, help="gap of relaxed inference")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of a fit")
     parser.add_argument("--models", nargs="+", default=["directions", "colors"])
-    parser.add_argument("--json", type=Path, help="also write the table here")
+    add_record_option(parser)
     arguments = parser.parse_args()
     data, lines = np.load(arguments.data / "snakes" / "snakes.npz"), []
     structure = Graph("relaxed", tol=arguments.tol)
@@ -104,8 +104,8 @@ def main() -> None:
         "test",
     ]
     print(versions())
-    print(table(f"Snakes, C = {arguments.C:g}", headers, lines))
-    write_json(arguments.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})
+    print(table(f"Snakes, C = {arguments.C:g}", headers, lines, key="fits"))
+    write_record(arguments.record, "snakes (Nowozin et al. 2011), 200 + 100 grids")
 
 
 if __name__ == "__main__":

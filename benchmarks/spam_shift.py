@@ -24,7 +24,6 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from mail import (
     load_mailboxes,
     require,
 )
-from report import mcnemar, table, versions, write_json
+from report import add_record_option, mcnemar, table, versions, write_record
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
@@ -64,11 +63,6 @@ LAMBDAS = {
     },
 }
 CHANGES = {"FDrop": (2, 5, 10, 20), "FScale": (5, 20)}
-LOOKS = {
-    "hinge": ("tab:gray", "plain hinge"),
-    "FDrop": ("tab:blue", "FDrop"),
-    "FScale": ("tab:orange", "FScale"),
-}
 FACTORS = ((0.5, 2.0), (0.5, 8.0), (0.0, 2.0))
 
 Params = tuple[tuple[str, Any], ...]
@@ -298,9 +292,10 @@ def print_tables(results: Mapping, setting: Setting, corpus: Corpus, ceiling: bo
         [held, *(f"{100 * one.accuracy:.2f} / {100 * one.auc:.2f}" for one in row.values())]
         for held, row in results.items()
     ]
-    print(table(f"{setting}: accuracy / AUC, %", head, percent))
-    print_parameters(results)
-    print_mcnemar(results, corpus)
+    key = f"{setting.form}{'_intercept' if setting.intercept else ''}".replace(" ", "_")
+    print(table(f"{setting}: accuracy / AUC, %", head, percent, key))
+    print_parameters(results, f"{key}_parameters")
+    print_mcnemar(results, corpus, f"{key}_mcnemar")
     for kind, title in (
         ("drop", "certified accuracy, %, K words dropped"),
         ("scale", "certified accuracy, %, K words scaled by 1/2 to 2"),
@@ -308,7 +303,7 @@ def print_tables(results: Mapping, setting: Setting, corpus: Corpus, ceiling: bo
         print(table(title, ["held out, method", *(f"K={K}" for K in EDITS)], [
             [f"{held} {method}", *(f"{100 * share:.1f}" for share in row[method].certified[kind])]
             for held, row in results.items() for method in CERTIFIED
-        ]))  # fmt: skip
+        ], f"{key}_certified_{kind}"))  # fmt: skip
     if ceiling:
         print(table(
             "best accuracy of the grid on the held-out source itself, %: not a result of a method;\n"
@@ -318,10 +313,11 @@ def print_tables(results: Mapping, setting: Setting, corpus: Corpus, ceiling: bo
                 [held, *(f"{100 * one.best:.2f}" for one in row.values())]
                 for held, row in results.items()
             ],
+            f"{key}_best_of_grid",
         ))  # fmt: skip
 
 
-def print_parameters(results: Mapping) -> None:
+def print_parameters(results: Mapping, key: str) -> None:
     """Print chosen parameters, accuracies on left-out mailboxes, and gaps."""
     rows = [
         [f"{held} {method}", show(one.params), f"{100 * one.validated:.2f}", _gap(one.gap)]
@@ -329,14 +325,14 @@ def print_parameters(results: Mapping) -> None:
         for method, one in row.items()
     ]
     head = ["held out, method", "chosen", "accuracy left out, %", "gap"]
-    print(table("parameters chosen on the training mailboxes, and the final fit", head, rows))
+    print(table("parameters chosen on the training mailboxes, and the final fit", head, rows, key))
 
 
 def _gap(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.1e}"
 
 
-def print_mcnemar(results: Mapping, corpus: Corpus) -> None:
+def print_mcnemar(results: Mapping, corpus: Corpus, key: str) -> None:
     """McNemar's exact test of the robust methods against plain hinge."""
     rows = []
     for held, row in results.items():
@@ -344,52 +340,7 @@ def print_mcnemar(results: Mapping, corpus: Corpus) -> None:
             lost, won = right_alone(row["hinge"].scores, row[method].scores, corpus.labels[held])
             rows.append([f"{held} {method}", lost, won, f"{mcnemar(lost, won):.1e}"])
     head = ["held out, method", "only hinge right", "only this right", "p"]
-    print(table("McNemar's test against hinge (exact, two-sided)", head, rows))
-
-
-def draw(results: Mapping, setting: Setting, path: Path) -> None:
-    """Certified accuracy against the number of edits: a panel for each kind of edit."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import PercentFormatter
-
-    figure = Figure(figsize=(9.0, 4.1), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    titles = {"drop": "K words of a mail dropped", "scale": "K words of a mail scaled by ½ to 2"}
-    for axes, (kind, title) in zip(panels, titles.items(), strict=True):
-        for method, (color, label) in LOOKS.items():
-            _draw_method(axes, results, method, kind, color, label)
-        axes.set(title=title, xlabel="K, maximum number of edited words", ylim=(0, 1.01))
-        axes.set_xticks(range(len(EDITS)), [str(K) for K in EDITS])
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("certified accuracy on unseen mail")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.suptitle(f"Certified accuracy ({setting})")
-    figure.savefig(path, dpi=150)
-
-
-def _draw_method(axes: Any, results: Mapping, method: str, kind: str, color: str, label: str) -> None:
-    """The mean over held-out Enron mailboxes, and the unlike source."""
-    curves = {held: row[method].certified[kind] for held, row in results.items()}
-    places = np.arange(len(EDITS))
-    mean = np.mean([curves[held] for held in ENRON], axis=0)
-    axes.plot(places, mean, color=color, marker="o", lw=2, label=f"{label}, unseen Enron mailbox")
-    unlike = curves[SPAMASSASSIN]
-    axes.plot(places, unlike, color=color, ls="--", lw=1.2, label=f"{label}, SpamAssassin")
-
-
-def as_json(results: Mapping) -> dict[str, Any]:
-    """Outcomes without scores."""
-    return {
-        held: {
-            method: {
-                "params": dict(one.params), "validated": one.validated, "accuracy": one.accuracy,
-                "auc": one.auc, "relative_gap": one.gap, "certified": one.certified, "best": one.best,
-            }
-            for method, one in row.items()
-        }
-        for held, row in results.items()
-    }  # fmt: skip
+    print(table("McNemar's test against hinge (exact, two-sided)", head, rows, key))
 
 
 def note(text: str) -> None:
@@ -417,12 +368,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--tuning-tol", type=float, default=1e-2, help="relative gap while tuning")
     parser.add_argument("--jobs", type=int, default=2, help="fits at the same time")
-    parser.add_argument("--picture", type=Path, help="draw certified accuracy to this file")
-    parser.add_argument(
-        "--picture-setting", nargs=2, default=("counts", "no"), metavar=("FORM", "INTERCEPT"),
-        help="the setting that is drawn (default: counts no)",
-    )  # fmt: skip
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -436,15 +382,13 @@ def main() -> None:
     print(f"{versions()}\n{describe(boxes)}\n")
     corpus = Corpus(boxes)
     note("mails read")
-    record = {}
     for setting in settings(options.form, options.intercept):
         results = run(corpus, setting, effort, options.ceiling)
         print_tables(results, setting, corpus, options.ceiling)
-        record[str(setting)] = as_json(results)
-        drawn = (setting.form, "yes" if setting.intercept else "no")
-        if options.picture and drawn == tuple(options.picture_setting):
-            draw(results, setting, options.picture)
-    write_json(options.json, record)
+    write_record(
+        options.record,
+        "enron1, enron2, enron3 (Metsis et al. 2006), SpamAssassin bodies; duplicates removed",
+    )
     print(f"{time.perf_counter() - STARTED:.0f} s in all")
 
 

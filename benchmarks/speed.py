@@ -394,7 +394,7 @@ def main() -> None:
     lines = run(corpus, options.rows, options.repeats, options.cvxpy_repeats)
     kind = "processor time" if os.environ.get(CPU) else "wall time"
     title = f"{versions()}\n{' + '.join(TRAIN)}, medians of {options.repeats}, seconds of {kind}"
-    show(title, lines, options.json)
+    show(title, lines, options.record, "enron1 and enron2, log counts of unit length")
 
 
 if __name__ == "__main__":

@@ -20,12 +20,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from digits import add_data_option, load_mnist
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy import ndimage
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -320,7 +319,7 @@ def main() -> None:
     add_data_option(parser)
     parser.add_argument("--parts", default=",".join(PARTS), help="some of " + ", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="few digits: to see that it runs")
-    parser.add_argument("--out", type=Path, help="also write the results to this JSON file")
+    add_record_option(parser)
     parser.add_argument("--sizes", default="1000,3000,10000", help="training digits of kernels")
     parser.add_argument("--distances", default="Euclidean,tangent", help="of kernels")
     parser.add_argument("--given", nargs=2, type=float, help="length scale and C, instead of folds")
@@ -328,11 +327,10 @@ def main() -> None:
     data = (*load_mnist(given.data, "train"), *load_mnist(given.data, "t10k"))
     X, y, X_test, y_test = data
     print(versions(), "\n")
-    results: dict[str, Any] = {}
     parts = given.parts.split(",")
     if "speed" in parts:
         n, m = (50, 300) if given.quick else (1000, 10000)
-        results["speed"] = speed(X, X_test, n, m)
+        found = speed(X, X_test, n, m)
         headers = [
             "rows",
             "sides",
@@ -345,12 +343,12 @@ def main() -> None:
             "error",
         ]
         print(
-            table(f"{n} x {m} tangent distances, 7 tangents of 784 pixels", headers, results["speed"]),
+            table(f"{n} x {m} tangent distances, 7 tangents of 784 pixels", headers, found, key="speed"),
             flush=True,
         )
     if "eigenvalues" in parts:
         n = 60 if given.quick else 500
-        results["eigenvalues"] = eigenvalues(prepared(X[:n], 0.7, 28).astype(np.float64), n)
+        found = eigenvalues(prepared(X[:n], 0.7, 28).astype(np.float64), n)
         headers = [
             "sets",
             "sides",
@@ -361,18 +359,22 @@ def main() -> None:
             "share, %",
         ]
         print(
-            table(f"Eigenvalues of Gaussians of distances, {n} digits", headers, results["eigenvalues"]),
+            table(
+                f"Eigenvalues of Gaussians of distances, {n} digits", headers, found, key="eigenvalues"
+            ),
             flush=True,
         )
     if "neighbors" in parts:
         sizes = (100, 1000, 40) if given.quick else (10000, 60000, 2000)
-        results["neighbors"] = neighbors(data, *sizes)
+        found = neighbors(data, *sizes)
         headers = ["digits", "side", "blur", "sides", "k", "error, %", "s"]
-        print(table("Nearest neighbors by tangent distance", headers, results["neighbors"]), flush=True)
+        print(
+            table("Nearest neighbors by tangent distance", headers, found, key="neighbors"), flush=True
+        )
     if "kernels" in parts:
         sizes = (200,) if given.quick else tuple(int(each) for each in given.sizes.split(","))
         names, pair = given.distances.split(","), given.given and tuple(given.given)
-        results["kernels"] = kernels(data, sizes, 200 if given.quick else 10000, names, pair)
+        found = kernels(data, sizes, 200 if given.quick else 10000, names, pair)
         headers = [
             "digits",
             "distance",
@@ -385,9 +387,10 @@ def main() -> None:
             "tables, s",
         ]
         print(
-            table("Gaussians of distances, SVC one against one", headers, results["kernels"]), flush=True
+            table("Gaussians of distances, SVC one against one", headers, found, key="kernels"),
+            flush=True,
         )
-    write_json(given.out, results)
+    write_record(given.record, "MNIST")
 
 
 if __name__ == "__main__":

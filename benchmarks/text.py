@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from mail import add_data_option, load_mailboxes, require
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, train_test_split
@@ -202,7 +202,7 @@ def one_split(texts: list[str], y: np.ndarray, seed: int) -> dict[str, dict[str,
     return found
 
 
-def compare(name: str, texts: list[str], y: np.ndarray, splits: int) -> dict[str, Any]:
+def compare(name: str, texts: list[str], y: np.ndarray, splits: int) -> None:
     """Print the table of one source."""
     every = []
     for seed in range(splits):
@@ -218,11 +218,10 @@ def compare(name: str, texts: list[str], y: np.ndarray, splits: int) -> dict[str
         rows.append([model, *(f"{m:.1f} ± {e:.1f}" for m, e in zip(means, errors, strict=True))])
     spam = int(np.sum(y == "spam"))
     title = f"{name}: {len(y)} texts, {spam} spam. Accuracy, %, where spam is attacked"
-    print(table(title, ["", *columns], rows))
+    print(table(title, ["", *columns], rows, key=name.lower()))
     for model in ROBUST:
         seconds = np.mean([split[model]["seconds"] for split in every])
         print(f"  {model}: C {sorted(split[model]['C'] for split in every)}, fit {seconds:.1f} s")
-    return {"splits": every}
 
 
 def edited(text: str, spans: list[tuple[int, int]], kind: str, place: int, token: str) -> str:
@@ -335,8 +334,7 @@ def stand(
             label = f"tokens: {kind} {most}, {weights}, n-grams of 1 to {longest}"
             ask(label, model, model.certify(lowered).correct, kind, most)
     headers = [f"{name}, {len(unseen)} texts", "certified", "edited texts", "changed"]
-    print(table("Certified texts after edits of their letters", headers, rows))
-    return {"rows": rows}
+    print(table("Certified texts after edits of their letters", headers, rows, key=name.lower()))
 
 
 def main() -> None:
@@ -349,21 +347,24 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=300, help="of which letters are edited")
     parser.add_argument("--settings", type=int, default=len(SETTINGS), help="the first so many")
     parser.add_argument("--edits", type=int, default=100_000, help="random ones, of each model")
-    parser.add_argument("--json", type=Path)
+    add_record_option(parser)
     options = parser.parse_args()
     require(options.data, "spamassassin")
     warnings.simplefilter("ignore")
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(versions())
-    results = {}
     for name, read in SOURCES.items():
         if options.only in (None, name):
             texts, y = read(options.data)
             if options.certificates:
-                results[name] = stand(name, texts, y, options.edits, options.texts, options.settings)
+                stand(name, texts, y, options.edits, options.texts, options.settings)
             else:
-                results[name] = compare(name, texts, y, options.splits)
-    write_json(options.json, results)
+                compare(name, texts, y, options.splits)
+    write_record(
+        options.record,
+        "SMS spam collection; SpamAssassin bodies; duplicates removed",
+        seeds=f"0 to {options.splits - 1} (70/30 splits)",
+    )
 
 
 if __name__ == "__main__":

@@ -39,14 +39,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from digits import add_data_option, folds_of, squared_distances
 from digits_small_sample import mean_and_error
 from noisy_faces import clipped, gaussian, load_faces, shrink, split
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from scipy.ndimage import affine_transform
 from scipy.stats import wilcoxon
 from threadpoolctl import threadpool_limits
@@ -66,15 +65,6 @@ RATIOS = (0.25, 0.5, 1.0)
 ETAS = (10.0, 100.0)
 TOL = 0.05
 SHAPE: dict[str, Any] = {"shape": (SIDE, SIDE), "fill": "nearest"}
-PLOTTED = (
-    "plain",
-    "virtual support vectors",
-    "SetKernel, two",
-    "SetKernel, tangent",
-    "TangentVectorKernel",
-    "TangentDistributionKernel",
-    "worst case",
-)
 
 Params = dict[str, float]
 Table = tuple[np.ndarray, np.ndarray]
@@ -305,17 +295,14 @@ def print_tables(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> Non
             [name, *(mean_and_error(numbers(runs, name, size, what), ".1f") for size in sizes)]
             for name in METHODS
         ]
-        print(table(f"error on {what} test faces, %", head, rows))
+        print(table(f"error on {what} test faces, %", head, rows, key=what))
     for other in ("plain", "virtual support vectors", "worst case"):
         rows = [
             [name, *(difference(runs, name, other, size) for size in sizes)]
             for name in METHODS if name != other
         ]  # fmt: skip
-        print(
-            table(
-                f"error on rotated test faces minus that of {other}, points (Wilcoxon's p)", head, rows
-            )
-        )
+        title = f"error on rotated test faces minus that of {other}, points (Wilcoxon's p)"
+        print(table(title, head, rows, key=f"less_{other.split()[0]}"))
     clips = [name for name, kind in METHODS.items() if issubclass(kind, (OfDistances, Tvk, DbTvk, Mean))]
     rows = [
         [name, *(f"{np.min(numbers(runs, name, size, 'least')):.1e}" for size in sizes)]
@@ -326,6 +313,7 @@ def print_tables(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> Non
             "smallest eigenvalue of the chosen kernel on the training faces, smallest of all draws",
             head,
             rows,
+            key="eigenvalues",
         )
     )
     print_choices(runs, sizes)
@@ -356,24 +344,6 @@ def print_choices(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> No
     print("number of choices of each value, all sizes (* edge of its grid)", "", *lines, "", sep="\n")
 
 
-def draw(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int], path: Path) -> None:
-    """Error against the number of training faces."""
-    from structinv.inspection.figures import saved, single_axes
-
-    axes = single_axes(None, 6.4, 4.4)
-    for name in PLOTTED:
-        found = np.array([numbers(runs, name, size, "rotated") for size in sizes])
-        errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
-        axes.errorbar(sizes, found.mean(axis=1), errors, label=name, marker="o", markersize=3, capsize=2)
-    axes.set(
-        xlabel="training faces per person", ylabel="error on rotated and scaled faces, %", ylim=(0, None)
-    )
-    axes.set_xticks(sizes)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    saved(axes.figure, path)
-
-
 def parse() -> argparse.Namespace:
     """Options."""
     parser = argparse.ArgumentParser(
@@ -386,8 +356,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="two draws of one and two faces")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--picture", type=Path, help="such as docs/pictures/faces.png")
+    add_record_option(parser)
     options = parser.parse_args()
     if options.quick:
         options.draws, options.sizes = 2, [1, 2]
@@ -404,10 +373,12 @@ def main() -> None:
         work = partial(run_draw, faces=faces, y=y, options=options)
         for found in pool.map(work, range(options.draws)):
             runs.append(found)
-            write_json(options.json, {"runs": runs})
     print_tables(runs, options.sizes)
-    if options.picture:
-        draw(runs, options.sizes, options.picture)
+    write_record(
+        options.record,
+        "Olivetti faces, 40 persons, test faces rotated within 10 degrees and scaled within 10 %",
+        seeds=f"{options.draws} draws",
+    )
 
 
 if __name__ == "__main__":

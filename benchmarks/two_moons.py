@@ -39,7 +39,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from sklearn.datasets import make_moons
 from threadpoolctl import threadpool_limits
 
@@ -105,7 +105,7 @@ def summary(errors: np.ndarray) -> list[str]:
     ]
 
 
-def compare_errors(seeds: int) -> dict[str, Any]:
+def compare_errors(seeds: int) -> None:
     """Errors by nu, and their table."""
     found: dict[str, Any] = {}
     for noise in (0.05, 0.1):
@@ -114,11 +114,10 @@ def compare_errors(seeds: int) -> dict[str, Any]:
             found[f"noise {noise:g}, nu {nu:g}"] = np.array(errors)
     head = ["", "mean error, %", "standard deviation", "largest", "perfect"]
     title = f"logistic and squared, 200 points, sigma 0.25, C 1, seeds 0 to {seeds - 1}"
-    print(table(title, head, [[name, *summary(errors)] for name, errors in found.items()]))
-    return found
+    print(table(title, head, [[name, *summary(errors)] for name, errors in found.items()], "squared"))
 
 
-def compare_hinge(seeds: int) -> dict[str, Any]:
+def compare_hinge(seeds: int) -> None:
     """Errors of the published setting, with the seed 1 by itself."""
     found: dict[str, Any] = {}
     rows = []
@@ -137,8 +136,7 @@ def compare_hinge(seeds: int) -> dict[str, Any]:
         f"hinge and epsilon-insensitive, sigma 0.1, C 0.5, epsilon 0.001, noise 0.05, "
         f"seeds 0 to {seeds - 1}"
     )
-    print(table(title, head, rows))
-    return found
+    print(table(title, head, rows, key="epsilon"))
 
 
 @dataclass
@@ -314,7 +312,7 @@ def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
     ]
     head = ["", "with kernel", "without", "solver alone", "objective", "relative gap"]
     title = f"seconds, {threads} thread{'s' * (threads > 1)} of BLAS, medians of {repeats}"
-    print(table(title, head, rows))
+    print(table(title, head, rows, key="seconds"))
     ours = [lines[f"structinv, {METHODS[0]}, {tol:g}"] for tol in TOLS]
     ratios = [
         [
@@ -327,7 +325,7 @@ def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
     head = ["", *(f"{kind} kernel, to {tol:g}" for kind in ("with", "without") for tol in TOLS)]
     cores = f"{threads} thread{'s' * (threads > 1)} of BLAS"
     title = f"seconds divided by those of structinv ({METHODS[0]}), {cores}"
-    print(table(title, head, ratios))
+    print(table(title, head, ratios, key="ratios"))
 
 
 def draw(path: Path) -> None:
@@ -369,7 +367,7 @@ def parse() -> argparse.Namespace:
         "--no-dual-cd", action="store_true", help="leave out dual-cd, which takes half a minute a fit"
     )
     parser.add_argument("--picture", type=Path, default=Path("docs", "two_moons.png"))
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -379,18 +377,21 @@ def main() -> None:
     warnings.simplefilter("ignore")  # gaps are in the table
     print(f"{versions()}, cvxpy {cp.__version__}\n")
     start = time.perf_counter()
-    results: dict[str, Any] = {}
     if "errors" in options.parts:
-        results["errors"] = compare_errors(options.seeds)
+        compare_errors(options.seeds)
     if "hinge" in options.parts:
-        results["hinge"] = compare_hinge(options.seeds)
+        compare_hinge(options.seeds)
     if "speed" in options.parts:
         methods = list(METHODS[:2] if options.no_dual_cd else METHODS)
-        results["speed"] = compare_speed(options.threads, options.repeats, methods)
+        compare_speed(options.threads, options.repeats, methods)
     if "picture" in options.parts:
         draw(options.picture)
     print(f"{time.perf_counter() - start:.0f} s in all")
-    write_json(options.json, results)
+    write_record(
+        options.record,
+        "generated, make_moons with one label per moon",
+        seeds=f"0 to {options.seeds - 1}",
+    )
 
 
 if __name__ == "__main__":

@@ -15,11 +15,10 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import table, versions, write_json
+from report import add_record_option, table, versions, write_record
 from sklearn import datasets
 from sklearn.svm import LinearSVC
 
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--max-seconds", type=float, default=20.0)
     parser.add_argument("--without-intercept", action="store_true")
-    parser.add_argument("--json", type=Path)
+    add_record_option(parser)
     chosen = parser.parse_args(arguments)
     intercept = not chosen.without_intercept
     rows, found = [], {}
@@ -105,8 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 ]
             )
             print(*rows[-1], flush=True)
-    print(table(f"Unscaled rows, C = 1 ({versions()})", HEADERS, rows))
-    write_json(chosen.json, found)
+    print(table(f"Unscaled rows, C = 1 ({versions()})", HEADERS, rows, key="fits"))
+    write_record(
+        chosen.record,
+        "iris, wine, breast_cancer and digits of scikit-learn; 60 random images of 0 to 255",
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,184 @@
+"""Tables of pages, generated from the records of benchmarks.
+
+    python benchmarks/tables.py            # write all marked tables again
+    python benchmarks/tables.py --check    # only report pages that differ
+
+A page marks the place of a table, and may choose from it by JSON:
+
+    <!-- table: malware/detected {"rows": {"FAdd": "`FAdd`"}, "columns": ["K = 2", "K = 10"]} -->
+    ...
+    <!-- end -->
+
+- rows, columns: a list of names, or an object from names in the record to names in the page; they
+  select, order and rename. The first column is always shown; {"": "Method"} gives it a heading.
+- formats: an object from columns to formats, such as {"hinge": "{0:.1f}"} for the first of two numbers.
+- bold: "max" or "min", the best of every column; or an object from columns to "max" or "min".
+- sort: the name of a column, with a minus sign for descending order.
+
+Three other marks have the same end. ``<!-- records: malware, text -->`` lists commands, data and
+sources. ``<!-- text`` starts a text with references such as ``{malware/detected > FAdd > K = 10}``; a
+format may follow, ``{malware/detected > FAdd > K = 10 :.0f}``, and applies to the first number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from records import Cell, Column, Record, Table
+
+DOCS = Path(__file__).parents[1] / "docs"
+MARK = re.compile(
+    r"(?P<start><!-- (?P<kind>table|records|text)\b:?(?P<content>.*?)-->\n).*?(?P<end>\n?<!-- end -->)",
+    flags=re.DOTALL,
+)
+REFERENCE = re.compile(
+    r"\{(?P<table>[\w/]+) > (?P<row>[^{}>]+) > (?P<column>[^{}>]+?)(?P<spec> :[^{}]+)?\}"
+)
+TEXT = Column("")
+
+record_of = cache(Record.read)
+
+
+def table_of(path: str) -> Table:
+    """The table ``record/key``."""
+    name, _, key = path.partition("/")
+    tables = record_of(name).tables
+    if key not in tables:
+        raise KeyError(f"no table {key!r} in record {name!r}; its tables are {', '.join(tables)}")
+    return tables[key]
+
+
+def render(table: Table, options: dict[str, Any]) -> str:
+    """Write a table as Markdown."""
+    table = _sorted(table, options.get("sort", ""))
+    rows = _chosen(options.get("rows"), table.names())
+    columns = _chosen(options.get("columns"), [column.name for column in table.columns])
+    first = table.columns[0].name
+    heading = columns.pop(first, first)
+    shown = {name: table.column(name) for name in columns}
+    formats = options.get("formats", {})
+    kept = [row for name in rows for row in table.rows if row[0] == name]
+    cells = [[rows[str(row[0])] for row in kept]]
+    for name, (number, column) in shown.items():
+        layout = Column(name, column.unit, formats.get(name, column.format))
+        values = [row[number] for row in kept]
+        best = _best(values, options.get("bold"), name)
+        texts = [layout.text(value) for value in values]
+        cells.append([f"**{text}**" if text in {texts[i] for i in best} else text for text in texts])
+    heads = [
+        heading,
+        *(columns[name] + column.heading[len(name) :] for name, (_, column) in shown.items()),
+    ]
+    lines = [
+        heads,
+        ["---", *("--:" if c.format else "---" for _, c in shown.values())],
+        *zip(*cells, strict=True),
+    ]
+    return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
+
+
+def _chosen(wanted: Any, known: Sequence[str]) -> dict[str, str]:
+    """Names of the record and their names in the page, in the order of the page."""
+    if wanted is None:
+        return {name: name for name in known}
+    chosen = dict(wanted) if isinstance(wanted, dict) else {name: name for name in wanted}
+    if unknown := [name for name in chosen if name not in known]:
+        raise KeyError(f"no {unknown} in the table, which has {list(known)}")
+    return chosen
+
+
+def _best(values: Sequence[Cell], bold: Any, name: str) -> list[int]:
+    """The places of the best value of a column, none if it has no numbers."""
+    wanted = bold.get(name) if isinstance(bold, dict) else bold
+    firsts = [value[0] if isinstance(value, list) else value for value in values]
+    numbers = {i: one for i, one in enumerate(firsts) if isinstance(one, (int, float))}
+    if not wanted or not numbers:
+        return []
+    best = {"max": max, "min": min}[wanted](numbers.values())
+    return [i for i, one in numbers.items() if one == best]
+
+
+def _sorted(table: Table, by: str) -> Table:
+    if not by:
+        return table
+    number, _ = table.column(by.removeprefix("-"))
+    firsts = {
+        id(row): row[number][0] if isinstance(row[number], list) else row[number] for row in table.rows
+    }
+    rows = sorted(table.rows, key=lambda row: firsts[id(row)], reverse=by.startswith("-"))
+    return Table(table.title, table.columns, rows)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\\|", text)
+
+
+def sources(names: Sequence[str]) -> str:
+    """Write a table of commands, data and sources of records."""
+    lines = [["Command", "Data", "Seeds", "Measured"], ["---"] * 4]
+    for name in names:
+        record = record_of(name)
+        when = record.date if record.source == "measured" else record.source
+        versions = f"; {record.versions}" if record.versions else ""
+        machine = f"; {record.machine}" if record.machine else ""
+        lines.append([f"`{record.command}`", record.data, record.seeds, f"{when}{versions}{machine}"])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def resolved(text: str) -> str:
+    """Replace the references of a text by the cells."""
+    return REFERENCE.sub(_referenced, text)
+
+
+def _referenced(match: re.Match[str]) -> str:
+    table = table_of(match["table"])
+    cell, (_, column) = table.cell(match["row"], match["column"]), table.column(match["column"])
+    if match["spec"] is None:
+        return column.text(cell)
+    return format(cell[0] if isinstance(cell, list) else cell, match["spec"].removeprefix(" :"))
+
+
+def _content(kind: str, content: str) -> str:
+    if kind == "records":
+        return sources(content.replace(",", " ").split())
+    if kind == "text":
+        return resolved(content.strip("\n"))
+    path, _, options = content.strip().partition(" ")
+    path, options = content.split(None, 1) if len(content.split(None, 1)) == 2 else (content.strip(), "")
+    return render(table_of(path), json.loads(options or "{}"))
+
+
+def with_tables(page: str) -> str:
+    """The text of a page with all marked tables written again."""
+    return MARK.sub(lambda m: f"{m['start']}{_content(m['kind'], m['content'])}\n<!-- end -->", page)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check the pages, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if a page differs"
+    )
+    options = parser.parse_args(arguments)
+    differ = []
+    for path in sorted(DOCS.rglob("*.md")):
+        old = path.read_text(encoding="utf-8")
+        if (new := with_tables(old)) != old:
+            differ.append(path)
+            if not options.check:
+                path.write_text(new, encoding="utf-8")
+    print("\n".join(f"{'differs' if options.check else 'written'}: {path}" for path in differ))
+    return int(options.check and bool(differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
