@@ -84,4 +84,5 @@ ax.legend(loc="lower left")
 # training with ``FScale``. Training for the edit of the attack matters more than training for any edit.
 #
 # Choose the number of edits for training with :func:`~structinv.select_changes`.
-# :class:`~structinv.InvariantTextClassifier` certifies edits of the texts.
+# :class:`~structinv.InvariantTextClassifier` certifies edits of the texts. See also
+# :doc:`/guide/texts`.

@@ -87,8 +87,8 @@ ax.yaxis.set_major_formatter("{x:.0%}")
 #
 # Errors of radius r change a score by at most r times the sum of the absolute weights. The weights of
 # LDA are large and of opposite signs, because many features are correlated. They cancel on unperturbed
-# patients, but errors do not cancel. The score divided by the sum of weights is the largest error that a
-# patient tolerates.
+# patients, but errors do not cancel. The score divided by the sum of weights is the largest error that
+# a patient tolerates.
 
 for name, model in models.items():
     tolerated = np.abs(model.decision_function(X_test)) / np.abs(model[-1].coef_).sum()
@@ -100,5 +100,5 @@ for name, model in models.items():
 # Training for errors costs 2.5 points without errors and gains 6.3 points at 0.2. Certify models before
 # you choose between equal accuracies.
 #
-# See also :func:`~structinv.certify` for the supported models and :class:`~structinv.Certificate` for
-# the margins of single samples.
+# :func:`~structinv.certify` lists the supported models. :class:`~structinv.Certificate` has the margins
+# of single samples. See also :doc:`/quickstart`.

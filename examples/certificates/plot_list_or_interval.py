@@ -62,7 +62,8 @@ print(f"         worst of 360 angles {margins.min():.2f}, at {worst_angle:.1f} d
 
 # %%
 # The certificate for the interval is a lower bound of the whole curve. It is tight: the digit of
-# ``worst_case`` attains it. The certificate for the list is also correct, but only for its three points.
+# ``worst_case`` attains it. The certificate for the list is also correct, but only for its three
+# points.
 
 shown = {-45: rotated[0], worst_angle: worst[0], 0: digit[0], 45: rotated[-1]}
 fig, axes = plt.subplot_mosaic(
@@ -73,7 +74,7 @@ for panel, (angle, image) in zip("abcd", shown.items(), strict=True):
     color = "black" if predicted == label[0] else "#D55E00"
     axes[panel].imshow(image.reshape(8, 8), cmap="gray_r")
     axes[panel].set_title(f"{angle:.0f}°: predicts {predicted}", fontsize=10, color=color)
-    axes[panel].set(xticks=[], yticks=[])
+    axes[panel].axis("off")
 
 at_zero, bound = listed.margins[chosen], ranged.margins[chosen]
 ax = axes["margin"]
@@ -95,4 +96,4 @@ fig.suptitle("Right at -45, 0 and 45 degrees, wrong in between")
 #
 # Interval certificates of a linear model are tight. Those of :class:`~structinv.InvariantSVC` are lower
 # bounds and can be loose. :class:`~structinv.oracles.Shifts`, :class:`~structinv.oracles.Scalings` and
-# :class:`~structinv.oracles.Shears` have the same two forms.
+# :class:`~structinv.oracles.Shears` have the same two forms. See also :doc:`/choose`.

@@ -127,4 +127,4 @@ fig.suptitle("Five deleted words hide this spam from a plain filter")
 # them do not decide.
 #
 # The margins of :class:`~structinv.InvariantTextClassifier` count tokens of the text. A certificate for
-# five tokens does not cover the deletion of whole sentences.
+# five tokens does not cover the deletion of whole sentences. See also :doc:`/guide/texts`.

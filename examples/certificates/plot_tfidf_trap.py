@@ -115,9 +115,11 @@ ax.set(
 
 # %%
 # Result: all certificates for single words hold. Of those for bigrams 77 of 262 are false, because a
-# deleted word creates a bigram. Of those for words of unit length 10 of 148 are false, because a deleted
-# word changes all other values. With ``TokenEdits`` the certificates for bigrams hold, and 51 % of the
-# texts are certified. Bigrams are a good choice here: their accuracy is 0.945, that of words 0.830.
+# deleted word creates a bigram. Of those for words of unit length 10 of 148 are false, because a
+# deleted word changes all other values. With ``TokenEdits`` the certificates for bigrams hold, and 51 %
+# of the texts are certified. Bigrams are a good choice here: their accuracy is 0.945, that of words
+# 0.830.
 #
 # Certify texts with :class:`~structinv.InvariantTextClassifier`, or use ``CountVectorizer()`` or
-# ``TfidfVectorizer(norm=None)`` on single words. See also :class:`~structinv.UnitLengthWarning`.
+# ``TfidfVectorizer(norm=None)`` on single words. See also :class:`~structinv.UnitLengthWarning` and
+# :doc:`/guide/texts`.
