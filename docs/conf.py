@@ -36,14 +36,15 @@ default_role = "py:obj"
 # The gallery's functions in this configuration have no equal values in the next process.
 suppress_warnings = ["config.cache"]
 
-myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 
 autosummary_generate = True
 autosummary_context = {"own_methods": api_links.own_methods}
 # numpydoc has the types, in words.
 autodoc_typehints = "none"
-autodoc_default_options = {"show-inheritance": True}
+# Methods are listed by name below their class.
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -65,7 +66,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_nav_level": 1,
     "show_toc_level": 2,
-    "logo": {"text": "structinv"},
+    "logo": {"text": "structinv", "alt_text": "structinv, home page"},
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
     "secondary_sidebar_items": {

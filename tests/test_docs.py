@@ -53,10 +53,20 @@ def test_code_stands_in_fences(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     for target, anchor in pages.links_of(read(page)):
-        path = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+        path = source_of(page, target) if target else ROOT / page
         assert path.exists(), target
         if anchor:
             assert anchor in pages.anchors_of(path.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+def source_of(page, target):
+    """The file of a link: pages of the gallery are made from scripts."""
+    path = ((ROOT / page).parent / target).resolve()
+    gallery = ROOT / "docs" / "auto_examples"
+    if not path.is_relative_to(gallery):
+        return path
+    script = (ROOT / "examples" / path.relative_to(gallery)).with_suffix(".py")
+    return script if script.name.startswith("plot_") else script.with_name("GALLERY_HEADER.rst")
 
 
 def test_every_page_is_linked_from_the_first_or_a_page_that_is():
