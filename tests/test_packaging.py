@@ -38,6 +38,7 @@ LAYERS = [
     "inspection",
     "model_selection",
     "datasets",
+    "report",
     "dask",
     "cli",
     "__main__",

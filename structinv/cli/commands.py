@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from .. import __version__
 from ..estimators.row_sources import some_rows
+from ..report.writing import TITLE
 from ..solvers import Status
 from . import options as given
 from .checks import check_explains, check_rows, check_solver
@@ -24,6 +25,7 @@ from .features import ReadOptions
 from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
+from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels
 from .reports import counted, explanation_report, training_report
 from .tasks import task_of
@@ -276,6 +278,37 @@ def explain(
         (name,) = saved.label_names(label)
         say(f"explaining the predicted label, because {name} is not a class of the model")
     explanation_report(Console(), saved, some_rows(X, np.array([row])), label, row)
+
+
+@app.command()
+@one_line_errors
+def report(
+    model: given.Model,
+    data: given.Data,
+    *,
+    output: given.ReportOutput,
+    title: given.Title = TITLE,
+    rows: given.Examples = 10,
+    sizes: given.Sizes = None,
+    shape: given.ReportShape = None,
+    ignore_new_features: given.IgnoreNew = False,
+) -> None:
+    """Write a report on MODEL and DATA for reviewers, as one HTML file.
+
+    The report has the hashes of both files, clean and certified accuracy,
+    rates per class, decisive features, worst perturbations, and what is not
+    certified. It needs no scripts and no network.
+    """
+    check_output(output, data, model)
+    options = ReportOptions(title, edit_numbers(sizes), rows, image_shape(shape))
+    saved, source = load_model(model, data), data_at(data)
+    with working_on(f"reading {data.name}"):
+        X, y = labeled(saved.features, source, ignore_new_features)
+    with working_on("evaluating"):
+        content = model_report(saved, source, X, y, options)
+    write(output, content)
+    if not is_standard(output):
+        say(f"report written to {output}")
 
 
 @app.command()

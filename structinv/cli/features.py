@@ -68,6 +68,15 @@ class Features:
             f"MODEL was trained on {self.trained_on}, but {rows.path} is a folder of rows: pass a file"
         )
 
+    def texts(self, source: Any) -> list[str] | None:
+        """Return the texts of a file whose rows are values of words, or None."""
+        return None
+
+    @property
+    def token_pattern(self) -> str | None:
+        """Regular expression of a word of these texts, or None."""
+        return None
+
     def around(self, classifier: Any) -> Any:
         """Return an estimator that accepts the content of the files."""
         return classifier

@@ -73,7 +73,7 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             say(f"error: {reason}")
             raise typer.Exit(2) from None
-        except (ValueError, TypeError, NotImplementedError, MemoryError) as error:
+        except (ValueError, TypeError, NotImplementedError, MemoryError, ModuleNotFoundError) as error:
             say(f"error: {error}")
             raise typer.Exit(2) from None
 

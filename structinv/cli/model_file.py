@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
-from ..persistence.model_files import model_bytes, read_model
+from ..persistence.model_files import model_bytes, read_model, versions_in
+from ..report.subject import oracle_name
 from .kinds import features_from_notes
 from .messages import say
 from .row_files import Labels
@@ -34,11 +35,14 @@ class SavedModel:
         Reader of files.
     training : dict
         Summary of the fit: size of the data, status and relative_gap; after a fit also seconds.
+    facts : dict
+        Name, hash and versions of a model file, for reports.
     """
 
     classifier: Any
     features: Any
     training: dict[str, Any]
+    facts: dict[str, str] = field(default_factory=dict)
 
     def label_names(self, labels: Iterable[Any]) -> list[str]:
         """Return labels as text; integers of SVMlight files without the fraction."""
@@ -57,7 +61,7 @@ class SavedModel:
 
     def oracle_name(self) -> str:
         """Return the oracle as text, with the parameters that differ from their defaults."""
-        return _described(self._oracle)
+        return oracle_name(self._oracle)
 
     @property
     def is_restricted(self) -> bool:
@@ -85,17 +89,6 @@ class SavedModel:
         return model_bytes(self.features.around(self.classifier), notes=notes)
 
 
-def _described(oracle: InvarianceOracle) -> str:
-    parameters = inspect.signature(type(oracle)).parameters
-    listed = [
-        f"{name}={_described(value) if isinstance(value, InvarianceOracle) else repr(value)}"
-        for name, value in oracle.get_params(deep=False).items()
-        # The kind and the number of edits are of interest, even if they are the defaults.
-        if name in ("edit", "max_changes") or repr(value) != repr(parameters[name].default)
-    ]
-    return f"{type(oracle).__name__}({', '.join(listed)})"
-
-
 def load_model(path: Path, data: Path | None = None) -> SavedModel:
     """Read a model file of the command line.
 
@@ -119,7 +112,8 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
         raise ValueError(f"MODEL must be a file written by fit, got the folder {path}")
     standard = str(path) == "-"
     name = "standard input" if standard else str(path)
-    model, notes = read_model(sys.stdin.buffer.read() if standard else path.read_bytes(), name)
+    content = sys.stdin.buffer.read() if standard else path.read_bytes()
+    model, notes = read_model(content, name)
     if "features" not in notes:
         raise ValueError(
             f"{name} was saved by structinv.save, which does not store the input format: use "
@@ -133,6 +127,16 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
         n_weights = classifier.coef_.shape[1] if texts else classifier.n_features_in_
         if n_weights != features.n_features:
             raise ValueError(f"it has {n_weights} weights for {features.n_features} features")
-        return SavedModel(classifier, features, dict(notes["training"]))
+        return SavedModel(classifier, features, dict(notes["training"]), _facts(content, name))
     except Exception as error:
         raise ValueError(f"{name} is not a model file of the command line: {error}") from None
+
+
+def _facts(content: bytes, name: str) -> dict[str, str]:
+    versions = versions_in(content, name).items()
+    return {
+        "Model file": name,
+        "Model file, SHA-256": sha256(content).hexdigest(),
+        "Fitted with": ", ".join(f"{library} {number}" for library, number in versions),
+        "Date of the fit": "not stored in model files",
+    }

@@ -104,6 +104,43 @@ LabelOutput = Annotated[
         help="File to write, or - for standard output. Default: standard output.",
     ),
 ]
+ReportOutput = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        rich_help_panel=_OUTPUT,
+        help="HTML file to write, or - for standard output.",
+        show_default=False,
+    ),
+]
+Title = Annotated[str, typer.Option(rich_help_panel=_OUTPUT, help="Title of the report.")]
+Sizes = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=_OUTPUT,
+        help="Numbers of edits in the table of accuracies, such as 0,1,2,5 (fscale, fdrop, fadd, fedit)."
+        " Default: 0, and a quarter, half, once and twice the number of the model.",
+    ),
+]
+Examples = Annotated[
+    int,
+    typer.Option(
+        "--rows",
+        min=0,
+        rich_help_panel=_OUTPUT,
+        help="Number of rows, texts or sentences whose worst perturbations are shown.",
+    ),
+]
+ReportShape = Annotated[
+    str | None,
+    typer.Option(
+        "--shape",
+        rich_help_panel=_DATA,
+        help="Show rows as images of height x width pixels, such as 28x28, or height x width x channels."
+        " Default: images for models of shifts, rotations, scalings, shears and flip, otherwise tables.",
+    ),
+]
 
 OracleName = Annotated[
     str | None,

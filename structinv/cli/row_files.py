@@ -262,6 +262,14 @@ class TextFeatures(_Texts):
     def _rows(self, texts: list[str]) -> Matrix:
         return self.vectorizer.transform(texts)
 
+    def texts(self, source: Source) -> list[str]:
+        return load_jsonlines(source, self.text_key, None)[0]
+
+    @property
+    def token_pattern(self) -> str:
+        """Regular expression of a word."""
+        return str(self.vectorizer[0].token_pattern)
+
     @property
     def certified(self) -> str:
         """Note: certificates apply to feature values, not to tokens."""

@@ -155,11 +155,7 @@ class WorstCasesDisplay:
         ValueError
             As in `WorstCasesDisplay`, before the search of the perturbations.
         """
-        # A display of the originals alone checks all arguments.
-        cls(X, X, shape, titles)
-        worst = np.asarray(dense(estimator.worst_case(X, y))).reshape(np.shape(X))
-        changes, margins = _named(estimator, X, worst, y), _margins(estimator, (X, worst), y)
-        return cls(X, worst, shape, titles, changes, margins).plot(ax=ax)
+        return worst_cases(estimator, X, y, shape=shape, titles=titles).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None) -> WorstCasesDisplay:
         """Plot the images.
@@ -231,6 +227,22 @@ class WorstCasesDisplay:
             )
             for images in self._rows
         ]
+
+
+def worst_cases(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    shape: ImageShape | tuple[int, ...] | None = None,
+    titles: Sequence[str] | None = None,
+) -> WorstCasesDisplay:
+    """Return the display of `WorstCasesDisplay.from_estimator` without a plot."""
+    # A display of the originals alone checks all arguments.
+    WorstCasesDisplay(X, X, shape, titles)
+    worst = np.asarray(dense(estimator.worst_case(X, y))).reshape(np.shape(X))
+    changes, margins = _named(estimator, X, worst, y), _margins(estimator, (X, worst), y)
+    return WorstCasesDisplay(X, worst, shape, titles, changes, margins)
 
 
 @dataclass(repr=False)

@@ -232,7 +232,7 @@ def model_bytes(
     """
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
-    page = {"format": FORMAT, "libraries": _libraries(), "notes": notes or {}}
+    page = {"format": FORMAT, "libraries": library_versions(), "notes": notes or {}}
     try:
         encoded = Encoder(planes, times=_WITHOUT_TIMES not in os.environ).encode(model)
     except RecursionError:
@@ -250,7 +250,8 @@ def model_bytes(
     return stream.getvalue()
 
 
-def _libraries() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """Return the versions of this package, its libraries and Python, by name."""
     package: Any = importlib.import_module(__name__.partition(".")[0])
     versions = {name: version(name) for name in _LIBRARIES}
     return {"structinv": package.__version__, **versions, "python": platform.python_version()}
@@ -296,6 +297,18 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
         raise ValueError(
             f"{name} cannot be read: {_short(error)} (it was written with {_listed(page)})"
         ) from None
+
+
+def versions_in(data: bytes, name: str) -> dict[str, str]:
+    """Return the versions of the libraries that wrote a model file, by name.
+
+    Raises
+    ------
+    ValueError
+        If the content is not that of a model file.
+    """
+    libraries = _read_page(data, name).get("libraries")
+    return {str(key): str(value) for key, value in libraries.items()} if libraries else {}
 
 
 def _refused_types(data: bytes, trusted: Iterable[str] = ()) -> tuple[list[str], list[str]]:

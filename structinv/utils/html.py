@@ -14,17 +14,27 @@ import numpy as np
 # Joiners of letters and emoji remain. The other format characters can hide or reorder text.
 _JOINERS = "\u200c\u200d"
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-_LEFT, _RIGHT = "text-align: left", "text-align: right"
+# Names wrap on narrow screens, numbers do not.
+_LEFT, _RIGHT = "text-align: left; min-width: 5em; overflow-wrap: anywhere", "text-align: right"
 # Tables scroll in their own box, so that a page never does.
 _BOX = "overflow-x: auto; max-width: 100%"
 _CELL = "padding: 0.15em 0.6em; vertical-align: top"
 # An edit differs from other text in its line, its weight and its brackets, also without colors.
 _MARKS = {
     "deleted": ('<del style="text-decoration: line-through 0.12em">[-', "-]</del>"),
+    "rescaled": ('<u style="text-decoration: underline dotted 0.12em">[~', "~]</u>"),
     "inserted": ('<ins style="text-decoration: underline 0.12em; font-weight: bold">{+', "+}</ins>"),
 }
 
 Part = tuple[str, str]
+
+
+class Html(str):
+    """HTML that is already escaped; `escaped` and templates leave it unchanged."""
+
+    def __html__(self) -> str:
+        """Return the text, as the protocol of template engines requires."""
+        return self
 
 
 def escaped(text: object) -> str:
@@ -38,7 +48,7 @@ def escaped(text: object) -> str:
     >>> escaped("<b>fr\\u202eee</b>")
     '&lt;b&gt;fr\\\\u202eee&lt;/b&gt;'
     """
-    return escape("".join(map(_visible, str(text))))
+    return text if isinstance(text, Html) else escape("".join(map(_visible, str(text))))
 
 
 def _visible(character: str) -> str:
@@ -107,7 +117,7 @@ def marked(parts: Iterable[Part]) -> str:
     Parameters
     ----------
     parts : iterable of (kind, text)
-        Parts in the sequence of the text. `kind` is "kept", "deleted" or "inserted".
+        Parts in the sequence of the text. `kind` is "kept", "deleted", "inserted" or "rescaled".
 
     Examples
     --------

@@ -1,0 +1,78 @@
+"""Sections about the model, its parameters and its training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..persistence.model_files import library_versions
+from ..utils.html import Html
+from ..utils.summaries import one_line
+from .section import Section, facts
+from .subject import Subject
+
+
+def package_version() -> str:
+    """Return the version of structinv."""
+    return library_versions()["structinv"]
+
+
+def about(subject: Subject) -> Section:
+    """Return the section about the model and the files."""
+    values: dict[str, object] = {
+        "Model": type(subject.model).__name__,
+        "Perturbations": subject.oracle_name,
+        "Classes": ", ".join(subject.class_names),
+        "Features": _n_features(subject.model),
+    }
+    values["Versions"] = ", ".join(f"{name} {number}" for name, number in library_versions().items())
+    seed = getattr(subject.model, "random_state", None)
+    values["Seed"] = "none" if seed is None else one_line(seed)
+    content = [
+        "This report describes a fitted classifier and tests it with labeled data. A certificate proves "
+        "that no declared perturbation makes a prediction wrong.",
+        facts(values | dict(subject.facts)),
+    ]
+    return Section("about", "What this is", content)
+
+
+def _n_features(model: Any) -> int:
+    coefficients = getattr(model, "coef_", None)
+    return model.n_features_in_ if coefficients is None else np.shape(coefficients)[1]
+
+
+def parameters(subject: Subject) -> Section:
+    """Return the section with all parameters of the model."""
+    values = {
+        name: one_line(value) for name, value in sorted(subject.model.get_params(deep=True).items())
+    }
+    return Section("parameters", "Parameters", [facts(values)])
+
+
+def training(subject: Subject) -> Section:
+    """Return the section about the fit: status, duality gap and time."""
+    solution = getattr(subject.model, "solution_", None)
+    values = {name.replace("_", " "): _short(value) for name, value in subject.training.items()}
+    content: list[str | Html] = []
+    if solution is not None:
+        values |= {
+            "status": solution.outcome,
+            "relative gap": f"{solution.relative_gap:.2g}",
+            "seconds": _short(values.get("seconds", f"{solution.seconds:.3g}")),
+            "iterations": str(solution.iterations),
+            "solver": solution.solver,
+        }
+    if values:
+        content.append(facts(values))
+    if solution is not None:
+        content.append(
+            "Training minimizes a convex objective. The duality gap bounds the distance of its value "
+            f"from the optimum. Status: {solution.outcome}; {solution.advice}"
+        )
+        content.append(Html(solution.gap_plot()))
+    return Section("training", "Training", content)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,118 @@
+"""Section about accuracy: clean, attacked and certified, by the number of edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..certificates.certificate import Certificate
+from ..oracles import InvarianceOracle
+from ..utils.html import Html
+from ..utils.parameters import check_integer
+from ..utils.summaries import how_many
+from ..utils.svg import Line, line_plot
+from .section import Section, interval, percent, share, table
+from .subject import Subject
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Certificates of a model, by the number of edits.
+
+    Parameters
+    ----------
+    own : Certificate
+        Certificate for the oracle of the model.
+    by_number : dict of int to Certificate
+        Certificates by the maximum number of edits; empty if edits cannot be counted.
+    """
+
+    own: Certificate
+    by_number: dict[int, Certificate]
+
+
+def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> list[int]:
+    """Return the numbers of edits of a report.
+
+    By default they are 0, and a quarter, half, once and twice the number of the oracle. The list is
+    empty if edits cannot be counted. Numbers then raise ValueError.
+
+    Examples
+    --------
+    >>> from structinv.oracles import Box, FDrop
+    >>> check_numbers(FDrop(5), None), check_numbers(Box(1.0), None)
+    ([0, 1, 2, 5, 10], [])
+    """
+    counted = oracle.counted()
+    if counted is None:
+        if n_changes is None:
+            return []
+        raise ValueError(
+            "n_changes must be None if the edits of the oracle cannot be counted, got "
+            f"{list(n_changes)} for {oracle!r}"
+        )
+    if n_changes is None:
+        return sorted({0, counted.most // 4, counted.most // 2, counted.most, 2 * counted.most})
+    for number in n_changes:
+        check_integer("n_changes", number, least=0)
+    return sorted(set(n_changes))
+
+
+def levels(subject: Subject, numbers: Sequence[int]) -> Levels:
+    """Certify the test data for the oracle and for each number of edits."""
+    own, counted = subject.certificate(subject.oracle), subject.oracle.counted()
+    found = {}
+    for number in numbers:
+        assert counted is not None
+        # Grades change the costs in training, not the certificates.
+        same = number == counted.most
+        found[number] = own if same else subject.certificate(counted.at_most(number))
+    return Levels(own, found)
+
+
+def accuracy(subject: Subject, found: Levels) -> Section:
+    """Return the section about accuracy."""
+    own, (_, units) = found.own, subject.unit
+    content: list[str | Html] = [
+        f"Clean accuracy is the accuracy on unperturbed {units}: {share(subject.correct)}. Accuracy "
+        f"under attack counts {units} that are classified correctly after the worst perturbation found. "
+        f"Certified accuracy counts {units} that are classified correctly after every declared "
+        "perturbation. The accuracy under the worst perturbation is between these two.",
+        f"Certified accuracy for {subject.oracle_name}: {share(own.correct)}, on "
+        f"{how_many(own.correct)} {units}. Its 95 % interval is {interval(own.correct)}, for new "
+        f"{units} of the same distribution.",
+    ]
+    if not found.by_number:
+        rows = [("without perturbations", share(subject.correct), "", "")]
+        rows.append((subject.oracle_name, *_measures(own)))
+        columns = ["perturbations", "under attack", "certified", "tight margins"]
+        return Section("accuracy", "Accuracy", [*content, table(rows, columns)])
+    rows = [(str(number), *_measures(each)) for number, each in found.by_number.items()]
+    columns = ["edits allowed", "under attack", "certified", "tight margins"]
+    return Section("accuracy", "Accuracy", [*content, _curve(found), table(rows, columns)])
+
+
+def _measures(certificate: Certificate) -> tuple[str, str, str]:
+    return (
+        percent(certificate.attacked_accuracy),
+        percent(certificate.accuracy),
+        how_many(certificate.exact),
+    )
+
+
+def _curve(found: Levels) -> Html:
+    numbers = list(found.by_number)
+    attacked = [each.attacked_accuracy for each in found.by_number.values()]
+    certified = [each.accuracy for each in found.by_number.values()]
+    alt = (
+        f"Certified accuracy is {percent(certified[0])} for {numbers[0]} edits and "
+        f"{percent(certified[-1])} for {numbers[-1]} edits."
+    )
+    lines = [Line("certified", numbers, certified)]
+    # Equal lines would hide each other.
+    if not np.array_equal(attacked, certified):
+        lines.append(Line("under attack", numbers, attacked))
+    plot = line_plot(lines, alt, x_label="edits allowed", y_label="accuracy", shares=True)
+    return Html(plot)

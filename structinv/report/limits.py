@@ -1,0 +1,165 @@
+"""Section about limits: what the certificates of a report do not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..certificates.certificate import Certificate
+from ..estimators.target_labels import label_name
+from ..oracles import Identity, InvarianceOracle
+from ..oracles.combinators import OnlyFor
+from ..solvers import Status
+from ..utils.html import Html
+from ..utils.summaries import how_many
+from .section import Section, bullets
+from .subject import Subject
+
+# Perturbations that an oracle does not declare, by its class.
+_IMAGES = "Noise, occlusion, changes of brightness and all other transformations of an image."
+_OTHERS = {
+    "FDrop": "Features that are added or rescaled.",
+    "FScale": "Features that are added, or rescaled beyond the two factors.",
+    "FAdd": "Features that are removed or rescaled.",
+    "Box": "Values that change by more than the radius.",
+    "Ellipsoid": "Vectors outside the ellipsoid.",
+    **dict.fromkeys(("Shifts", "Rotations", "Scalings", "Shears", "Flip"), _IMAGES),
+}
+# Edits that token edits do not declare, by their kind.
+_TOKENS = {
+    "drop": "Inserted, replaced and reordered tokens.",
+    "add": "Deleted, replaced and reordered tokens.",
+    "replace": "Inserted, deleted and reordered tokens.",
+}
+# A heading and sentences.
+Item = tuple[str, str]
+
+
+def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) -> Section:
+    """Return the section about limits.
+
+    Parameters
+    ----------
+    subject : Subject
+        Model and data.
+    certificate : Certificate
+        Certificate for the oracle of the model.
+    warnings : sequence of str
+        Warnings of the library during the evaluation.
+    """
+    items = [
+        *_of_the_oracle(subject),
+        *_of_the_bounds(subject, certificate),
+        *_of_the_data(subject),
+        *_of_the_training(subject),
+    ]
+    content: list[str | Html] = [bullets(items)]
+    if warnings:
+        content += [
+            "The library warned during the evaluation:",
+            bullets(("", each) for each in warnings),
+        ]
+    return Section("limits", "What is not certified", content)
+
+
+def _of_the_oracle(subject: Subject) -> list[Item]:
+    oracle, (one, _) = subject.oracle, subject.unit
+    items = [("Other perturbations", f"The certificates hold for these only: {subject.oracle_name}.")]
+    others = dict.fromkeys(_OTHERS[name] for name in _names_in(oracle) if name in _OTHERS)
+    edit = oracle.get_params(deep=True).get("edit", oracle.get_params(deep=True).get("oracle__edit"))
+    items += [("Other edits", text) for text in [*others, *filter(None, [_TOKENS.get(edit)])]]
+    counted = oracle.counted()
+    if counted is not None:
+        items.append(("More edits", f"More than {counted.most} edits of one {one}."))
+    elif oracle.finite and not isinstance(oracle, Identity):
+        items.append(
+            ("Values in between", "The perturbations are a list. Other values are not covered.")
+        )
+    if isinstance(oracle, OnlyFor):
+        names = ", ".join(map(label_name, oracle.listed()))
+        items.append(("Other labels", f"Only samples with these labels are perturbed: {names}."))
+    items.append(
+        (
+            "Changed labels",
+            "The certificates assume that no declared perturbation changes the true label.",
+        )
+    )
+    return [*items, _of_the_space(subject)]
+
+
+def _names_in(oracle: InvarianceOracle) -> list[str]:
+    """Return the classes of an oracle and of its parts."""
+    parts = [oracle, *oracle.get_params(deep=True).values()]
+    return [type(each).__name__ for each in parts if isinstance(each, InvarianceOracle)]
+
+
+def _of_the_space(subject: Subject) -> Item:
+    if subject.certifies_input:
+        return (
+            "Raw files",
+            "The certificates are for decoded texts, not for the bytes of a mail or a page.",
+        )
+    space = subject.space or "certificates apply to the input of the model"
+    return "Raw data", (
+        f"{space[:1].upper()}{space[1:]}. One edit of the raw data may change more features than the "
+        "oracle allows."
+    )
+
+
+def _of_the_bounds(subject: Subject, certificate: Certificate) -> list[Item]:
+    _, units = subject.unit
+    is_open = ~certificate.exact
+    if not np.any(is_open):
+        text = (
+            f"All worst-case margins of these {units} are tight, so the certificates miss none of them."
+        )
+        return [("Loose bounds", text)]
+    items = [
+        (
+            "Loose bounds",
+            f"The bounds of {how_many(is_open)} {units} are not tight. Their true worst-case margins "
+            "may be larger, so the certified accuracy is a lower bound.",
+        ),
+        (
+            "Inexact search",
+            f"The search does not find the worst perturbation of all these {units}. The accuracy under "
+            "attack is an upper bound.",
+        ),
+    ]
+    n_unbounded = int(np.count_nonzero(np.isneginf(certificate.margins)))
+    if n_unbounded:
+        text = f"{n_unbounded} {units} have no bound, or have labels that the model does not allow."
+        items.append(("No bound", text))
+    return items
+
+
+def _of_the_data(subject: Subject) -> list[Item]:
+    _, units = subject.unit
+    items = [
+        (
+            "New data",
+            f"The accuracies are those of {subject.n_samples} test {units}. They do not hold for data "
+            "of another source or a later time. They are too high if test data were training data.",
+        ),
+        (
+            "Poisoning",
+            "An attacker who adds or changes training samples can change the model. The certificates "
+            "hold for the model as given.",
+        ),
+    ]
+    if any("SHA-256" in name for name in subject.facts):
+        text = "The SHA-256 values identify the files of this report. They do not prove who made them."
+        items.append(("Origin of the files", text))
+    return items
+
+
+def _of_the_training(subject: Subject) -> list[Item]:
+    solution = getattr(subject.model, "solution_", None)
+    if solution is None or solution.status is Status.CONVERGED:
+        return []
+    text = (
+        f"Training ended with the status {solution.outcome} and a relative gap of "
+        f"{solution.relative_gap:.2g}. The certificates hold for the model as given."
+    )
+    return [("Optimality", text)]

@@ -1,0 +1,252 @@
+"""Reports of models that label rows: vectors, counts and images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..certificates.certificate import Certificate
+from ..estimators.row_sources import some_rows
+from ..estimators.target_labels import label_name
+from ..inspection import Explanation, explain_edit
+from ..inspection.image_displays import transform_counts, worst_cases
+from ..oracles import Identity, InvarianceOracle
+from ..utils.html import Html, Part, escaped, image, marked
+from ..utils.matrices import dense
+from .section import Section, facts, percent, share, table
+from .subject import Subject
+
+# Features in a list of decisive features, and in the table of an edit.
+_MOST_FEATURES = 12
+_MOST_EDITED = 12
+
+
+class RowSubject(Subject):
+    """Classifier of rows or of texts, with one label each."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        return np.asarray(self.y)
+
+    def _predict(self) -> np.ndarray:
+        return np.concatenate([self.model.predict(rows) for rows, _ in self.parts()])
+
+    def certificate(self, oracle: InvarianceOracle) -> Certificate:
+        return Certificate.join([
+            self.model.certify(rows, self.labels[numbers], oracle=oracle)
+            for rows, numbers in self.parts()
+        ])  # fmt: skip
+
+    def data(self) -> Section:
+        labels, counts = np.unique(self.labels, return_counts=True)
+        _, units = self.unit
+        rows = [
+            (label_name(label), str(count), percent(count / counts.sum()))
+            for label, count in zip(labels, counts, strict=True)
+        ]
+        largest = label_name(labels[np.argmax(counts)])
+        content = [
+            f"The test data have {self.n_samples} {units}.",
+            table(rows, ["label", units, "share"]),
+            f"Always predicting {largest}, the largest class, has an accuracy of "
+            f"{percent(counts.max() / counts.sum())}.",
+        ]
+        return Section("data", "Data", content)
+
+    def classes(self, certificate: Certificate) -> Section:
+        _, units = self.unit
+        binary = len(self.model.classes_) == 2
+        columns = ["class", units, "detected", "under attack", "certified", "false positives"]
+        columns += ["false positives, worst case"] if binary else []
+        rows = []
+        for label in self.model.classes_:
+            own, others = self.labels == label, self.labels != label
+            cells = [label_name(label), str(np.count_nonzero(own)), share(self.correct[own])]
+            cells += [share(certificate.attacked[own] > 0), share(certificate.correct[own])]
+            cells.append(share(self.predicted[others] == label))
+            # With two classes, each row that is not certified may get the other label.
+            cells += [share(~certificate.correct[others])] if binary else []
+            rows.append(cells)
+        content: list[str | Html] = [
+            f"The detection rate of a class is the fraction of its {units} that get its label: without "
+            f"perturbations, after the worst perturbation found, and after every declared perturbation. "
+            f"False positives are {units} of other classes that get its label.",
+            table(rows, columns),
+        ]
+        if binary:
+            content.append(
+                f"The false-positive rate of the worst case counts {units} without a certificate. It is "
+                "an upper bound."
+            )
+        return Section("classes", "Classes", content)
+
+    def decisive(self) -> Section:
+        if getattr(self.model, "coef_", None) is None:
+            return Section("decisive", "Decisive samples", self._support_vectors())
+        content: list[str | Html] = []
+        if self.shape is not None:
+            content += self._weight_images()
+        return Section("decisive", "Decisive features", [*content, *self._weights(), *self._edited()])
+
+    def _support_vectors(self) -> list[str | Html]:
+        content: list[str | Html] = [
+            "A model with a kernel has no weight per feature. Its scores are sums over support vectors, "
+            "which are training samples or their perturbed copies."
+        ]
+        number = len(self.model.support_vectors_)
+        values: dict[str, object] = {"Support vectors": number}
+        names = getattr(self.model, "support_transforms_", None)
+        if names is not None and len(names):
+            counts, found, _ = transform_counts(names, np.zeros(len(names)))
+            most = np.argsort(-counts[0], kind="stable")[:_MOST_FEATURES]
+            values |= {f"of these, {found[k]}": int(counts[0, k]) for k in most}
+        return [*content, facts(values)]
+
+    def _weight_images(self) -> list[str | Html]:
+        """Return the weights as images, one for each score."""
+        weights, names = self.model.coef_, self.class_names
+        if len(weights) == 1:
+            names = names[1:]
+        scale = float(np.abs(weights).max()) or 1.0
+        assert self.shape is not None
+        form = (self.shape.height, self.shape.width, self.shape.channels)
+        figures = []
+        for name, row in zip(names, weights, strict=True):
+            # A mean over channels is gray.
+            pixels = 0.5 + 0.5 * row.reshape(form).mean(axis=2) / scale
+            figures.append(
+                f"<figure>{image(pixels, f'weights of {name}', width=112)}"
+                f"<figcaption>{escaped(name)}</figcaption></figure>"
+            )
+        explanation = "White pixels raise the score of the class, black pixels lower it."
+        return [explanation, Html(f'<div class="row">{"".join(figures)}</div>')]
+
+    def _weights(self) -> list[str | Html]:
+        """Return tables of the features with the largest effects on the scores of the test data."""
+        means = self._mean_values()
+        content: list[str | Html] = [
+            "The effect of a feature is its weight times its mean absolute value in the test data."
+        ]
+        weights, names = self.model.coef_, self.class_names
+        if len(weights) == 1:
+            weights, names = np.vstack([-weights, weights]), self.class_names
+        rows = []
+        for name, row in zip(names, weights, strict=True):
+            effects = row * means
+            best = np.argsort(-effects, kind="stable")[:_MOST_FEATURES]
+            listed = [f"{self.name(k)} ({effects[k]:.3g})" for k in best if effects[k] > 0]
+            rows.append((name, ", ".join(listed) or "none"))
+        columns = ["class", "features that raise its score (effect)"]
+        return [*content, table(rows, columns, left=(0, 1))]
+
+    def _mean_values(self) -> np.ndarray:
+        """Return the mean absolute value of each feature."""
+        total: Any = 0.0
+        for rows, _ in self.parts():
+            total = total + np.asarray(abs(self.rows_of(rows)).sum(axis=0)).ravel()
+        return total / self.n_samples
+
+    def rows_of(self, X: Any) -> Any:
+        """Return the rows that the weights multiply."""
+        return self.model.rows_of(X)
+
+    def _edited(self) -> list[str | Html]:
+        """Return a table of the features that the worst perturbations edit most often."""
+        if self.oracle.counted() is None:
+            return []
+        counts: Any = 0
+        for rows, numbers in self.parts():
+            worst = self.model.worst_case(rows, self.labels[numbers])
+            moved = sp.csr_matrix(self.rows_of(worst)) - sp.csr_matrix(self.rows_of(rows))
+            moved.eliminate_zeros()
+            counts = counts + np.bincount(moved.indices, minlength=moved.shape[1])
+        most = [int(k) for k in np.argsort(-counts, kind="stable")[:_MOST_FEATURES] if counts[k]]
+        if not most:
+            return []
+        _, units = self.unit
+        rows = [(self.name(k), str(counts[k]), percent(counts[k] / self.n_samples)) for k in most]
+        text = "Features that the worst perturbations edit most often:"
+        return [text, table(rows, ["feature", units, "share"])]
+
+    def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
+        rows, labels = some_rows(self.X, chosen), self.labels[chosen]
+        content: list[str | Html] = [self._choice(chosen)]
+        if self.shape is not None:
+            titles = [self._title(number) for number in chosen]
+            found = worst_cases(self.model, dense(rows), labels, shape=self.shape, titles=titles)
+            content.append(Html(found._repr_html_()))
+        else:
+            for place, number in enumerate(chosen.tolist()):
+                row = rows[place : place + 1]
+                content.append(Html(f"<h3>{escaped(self._title(number))}</h3>"))
+                content += self._example(row, labels[place], number)
+        return Section("examples", "Worst perturbations", content)
+
+    def _choice(self, chosen: np.ndarray) -> str:
+        one, units = self.unit
+        return (
+            f"These {len(chosen)} {units} have the smallest margins under attack among the {units} that "
+            f"are classified correctly without perturbations. The number of a {one} counts from 0."
+        )
+
+    def _title(self, number: int) -> str:
+        one, _ = self.unit
+        label, guess = label_name(self.labels[number]), label_name(self.predicted[number])
+        return f"{one.capitalize()} {number}: label {label}, predicted {guess}"
+
+    def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:
+        """Return the worst perturbation of one row."""
+        if getattr(self.model, "coef_", None) is None:
+            return self._example_of_kernel(row, label)
+        found = explain_edit(self.model, row, [label])
+        text = [] if self.texts is None else [Html(marked(self._marked_text(found, number)))]
+        return [*self._explained(found), *text]
+
+    def _explained(self, found: Explanation) -> list[str | Html]:
+        """Return an explanation with the names of the file, shortened."""
+        names = np.array([self.name(k) for k in found.features], dtype=object)
+        return [Html(found.first(_MOST_EDITED, names)._repr_html_()), *_more(len(names))]
+
+    def _marked_text(self, found: Explanation, number: int) -> list[Part]:
+        """Return the text of a row in parts; the edited words are marked."""
+        assert self.texts is not None
+        assert self.token_pattern is not None
+        after = dict(zip(map(self.name, found.features), found.after, strict=True))
+        kinds = {word: "rescaled" if value else "deleted" for word, value in after.items()}
+        text, parts, at = self.texts[number], [], 0
+        for token in re.finditer(self.token_pattern, text):
+            kind = kinds.get(token.group().lower(), "kept")
+            parts += [("kept", text[at : token.start()]), (kind, token.group())]
+            at = token.end()
+        return [*parts, ("kept", text[at:])]
+
+    def _example_of_kernel(self, row: Any, label: Any) -> list[str | Html]:
+        worst = self.model.worst_case(row, [label])
+        before, after = (np.ravel(dense(each)) for each in (row, worst))
+        margins = [
+            self.model.certify(each, [label], oracle=Identity()).attacked[0] for each in (row, worst)
+        ]
+        moved = np.flatnonzero(before != after)
+        moved = moved[np.argsort(-np.abs(after - before)[moved], kind="stable")]
+        rows = [(self.name(int(k)), f"{before[k]:.4g}", f"{after[k]:.4g}") for k in moved[:_MOST_EDITED]]
+        text = f"Margin {margins[0]:.4g} to {margins[1]:.4g}."
+        return [text, table(rows, ["feature", "before", "after"]), *_more(len(moved))]
+
+
+class TextSubject(RowSubject):
+    """Classifier of texts, with certificates for edits of tokens."""
+
+    unit = "text", "texts"
+    certifies_input = True
+
+    def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:
+        return self._explained(explain_edit(self.model, row, [label]))
+
+
+def _more(number: int) -> Sequence[str]:
+    more = number - _MOST_EDITED
+    return [f"{more} more features change."] if more > 0 else []

@@ -1,0 +1,192 @@
+"""Reports of sequence models: labels of tokens and of whole sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..certificates.certificate import Certificate
+from ..inspection.positions import transition_weights
+from ..oracles import InvarianceOracle
+from ..utils.html import Html, escaped, marked
+from ..utils.matrices import dense
+from .section import Section, percent, share, table
+from .subject import Subject
+
+_MOST_FEATURES = 8
+# Start of the feature with the word itself; see `structinv.datasets.conll_features`.
+_WORD = "w[0]="
+
+
+class SentenceSubject(Subject):
+    """Sequence model with labeled sentences."""
+
+    unit = "sentence", "sentences"
+
+    @property
+    def labels(self) -> np.ndarray:
+        return np.array(list(chain.from_iterable(self.y)))
+
+    def _predict(self) -> np.ndarray:
+        return np.array(list(chain.from_iterable(self._guesses)))
+
+    @property
+    def _guesses(self) -> list[list[Any]]:
+        if "_found" not in vars(self):
+            self._found = [labels.tolist() for labels in self.model.predict(self.X)]
+        return self._found
+
+    @property
+    def correct(self) -> np.ndarray:
+        return np.array([
+            list(labels) == guesses for labels, guesses in zip(self.y, self._guesses, strict=True)
+        ])  # fmt: skip
+
+    def certificate(self, oracle: InvarianceOracle) -> Certificate:
+        return sentence_certificate(self.model, self.X, self.y, self._guesses, oracle)
+
+    def data(self) -> Section:
+        labels, counts = np.unique(self.labels, return_counts=True)
+        rows = [
+            (str(label), str(count), percent(count / counts.sum()))
+            for label, count in zip(labels, counts, strict=True)
+        ]
+        content = [
+            f"The test data have {self.n_samples} sentences with {counts.sum()} tokens.",
+            table(rows, ["label", "tokens", "share"]),
+        ]
+        return Section("data", "Data", content)
+
+    def classes(self, certificate: Certificate) -> Section:
+        assert certificate.lengths is not None
+        assert certificate.most_wrong is not None
+        certified = np.sum(certificate.lengths - certificate.most_wrong) / np.sum(certificate.lengths)
+        rows = []
+        for label in sorted({*self.labels.tolist(), *self.predicted.tolist()}):
+            own, given = self.labels == label, self.predicted == label
+            rows.append((
+                label, str(np.count_nonzero(own)), share(given[own]), share(given[~own]),
+            ))  # fmt: skip
+        content = [
+            f"{share(self.labels == self.predicted)} of the tokens have the correct label without "
+            f"perturbations. At least {percent(float(certified))} of the tokens keep it after every "
+            "declared perturbation.",
+            table(rows, ["label", "tokens", "detected", "false positives"]),
+        ]
+        return Section("classes", "Labels", content)
+
+    def decisive(self) -> Section:
+        weights = getattr(self.model, "coef_", None)
+        if weights is None:
+            text = "A model with a kernel has no weight per feature."
+            return Section("decisive", "Decisive features", [text])
+        rows = []
+        for name, row in zip(self.class_names, weights, strict=True):
+            best = np.argsort(-row, kind="stable")[:_MOST_FEATURES]
+            listed = [f"{self.name(int(k))} ({row[k]:.3g})" for k in best if row[k] > 0]
+            rows.append((name, ", ".join(listed) or "none"))
+        content: list[str | Html] = [
+            "Features with the largest weights for each label:",
+            table(rows, ["label", "features (weight)"], left=(0, 1)),
+        ]
+        return Section("decisive", "Decisive features", [*content, *self._transitions()])
+
+    def _transitions(self) -> list[str | Html]:
+        between, start, end, classes = transition_weights(self.model)
+        names = [str(label) for label in classes]
+        rows = [("start", *map(_weight, start), "")]
+        rows += [
+            (name, *map(_weight, row), _weight(last))
+            for name, row, last in zip(names, between, end, strict=True)
+        ]
+        text = "Weights of transitions from the label of the row to the label of the column:"
+        return [text, table(rows, ["label", *names, "end"])]
+
+    def name(self, column: int) -> str:
+        if "_columns" not in vars(self):
+            vectorizer = getattr(self.model, "vectorizer_", None)
+            number = self.model.n_features_in_
+            self._columns = range(number) if vectorizer is None else vectorizer.get_feature_names_out()
+        return str(self._columns[column])
+
+    def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
+        content: list[str | Html] = [
+            f"These {len(chosen)} sentences have the smallest margins under attack among the sentences "
+            "that are classified correctly without perturbations."
+        ]
+        for number in chosen.tolist():
+            content.append(Html(f"<h3>{escaped(f'Sentence {number}')}</h3>"))
+            content += self._example(number)
+        return Section("examples", "Worst perturbations", content)
+
+    def _example(self, number: int) -> list[str | Html]:
+        X, labels = self.X[number : number + 1], self.y[number]
+        filled = [
+            label if label in self._classes else guess
+            for label, guess in zip(labels, self._guesses[number], strict=True)
+        ]
+        (worst,), (after,) = self.model.worst_case(X, [filled])
+        vectorizer = getattr(self.model, "vectorizer_", None)
+        before = X[0] if vectorizer is None else vectorizer.transform(X)[0]
+        moved = np.asarray(dense(worst)) - np.asarray(dense(before))
+        words, rows, parts = _words(X[0]), [], []
+        for place, (label, guess) in enumerate(zip(labels, self._guesses[number], strict=True)):
+            edits = ", ".join(
+                f"{self.name(int(k))} {moved[place, k]:+.3g}" for k in np.flatnonzero(moved[place])
+            )
+            rows.append((words[place], label, guess, after[place], edits))
+            wrong = after[place] != label
+            parts += [("deleted", f"{label}"), ("inserted", f"{after[place]}")] if wrong else []
+            parts.append(("kept", f" {words[place]} "))
+        columns = ["token", "label", "predicted", "after the edits", "edits of features"]
+        text = "Labels that become wrong are marked in front of their tokens."
+        return [text, Html(marked(parts)), table(rows, columns, left=(0, 1, 2, 3, 4))]
+
+    @property
+    def _classes(self) -> set[Any]:
+        return set(self.model.classes_.tolist())
+
+
+def sentence_certificate(
+    model: Any,
+    X: Any,
+    y: Sequence[Sequence[Any]],
+    predicted: Sequence[Sequence[Any]],
+    oracle: InvarianceOracle | None = None,
+) -> Certificate:
+    """Return the certificate of labeled sentences; unknown labels count as errors.
+
+    A sentence with a label that is not a class of the model has the margin -inf. The predicted label
+    replaces such a label, so that the other tokens have a bound.
+    """
+    classes = set(model.classes_.tolist())
+    n_unknown = np.array([sum(label not in classes for label in labels) for labels in y])
+    filled = [
+        [label if label in classes else guess for label, guess in zip(labels, guesses, strict=True)]
+        for labels, guesses in zip(y, predicted, strict=True)
+    ]
+    found = model.certify(X, filled, oracle=oracle)
+    return replace(
+        found,
+        margins=np.where(n_unknown, -np.inf, found.margins),
+        attacked=np.where(n_unknown, -np.inf, found.attacked),
+        most_wrong=np.minimum(found.lengths, found.most_wrong + n_unknown),
+    )
+
+
+def _weight(value: float) -> str:
+    return f"{value:.2f}" if np.isfinite(value) else "forbidden"
+
+
+def _words(tokens: Any) -> list[str]:
+    """Return the words of a sentence, or the numbers of its tokens if there are no words."""
+    found = []
+    for place, token in enumerate(tokens):
+        names = token if isinstance(token, (list, tuple, dict)) else ()
+        words = (name.removeprefix(_WORD) for name in names if name.startswith(_WORD))
+        found.append(next(words, f"token {place}"))
+    return found

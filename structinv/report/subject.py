@@ -1,0 +1,170 @@
+"""Subject of a report: a fitted classifier with labeled test data."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from ..certificates.certificate import Certificate
+from ..estimators.row_sources import in_blocks
+from ..estimators.target_labels import label_name
+from ..oracles import Identity, InvarianceOracle
+from ..oracles.images.image_maps import ImageShape
+from ..rows import RowSource
+from .section import Section
+
+
+@dataclass
+class Subject(ABC):
+    """Fitted classifier with labeled test data, and facts about both.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted classifier with `certify`, `predict`, `worst_case` and `classes_`.
+    X : samples
+        Test samples, in the form of the model.
+    y : ndarray or list of ndarray
+        True labels.
+    facts : dict of str
+        Facts about the files, by name.
+    training : dict
+        Summary of the fit, by name.
+    feature_name : callable, default=None
+        Function from the number of a feature to its name; None for the names in the model.
+    texts : sequence of str, default=None
+        Texts of the samples, if the samples are rows of a vectorizer.
+    token_pattern : str, default=None
+        Regular expression of a token of these texts.
+    shape : ImageShape, default=None
+        Shape of images; None for other samples.
+    space : str, default=""
+        Note on the space of the certificates.
+    """
+
+    model: Any
+    X: Any
+    y: Any
+    facts: Mapping[str, object] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    feature_name: Callable[[int], str] | None = None
+    texts: Sequence[str] | None = None
+    token_pattern: str | None = None
+    shape: ImageShape | None = None
+    space: str = ""
+
+    # Noun of one sample, and of several.
+    unit = "row", "rows"
+    # Whether certificates hold for edits of the raw data.
+    certifies_input = False
+
+    @property
+    def oracle(self) -> InvarianceOracle:
+        """Oracle of the model."""
+        return self.model.oracle or Identity()
+
+    @property
+    def oracle_name(self) -> str:
+        """Oracle as text, for readers."""
+        name = oracle_name(self.oracle)
+        return f"none: the oracle is {name}" if isinstance(self.oracle, Identity) else name
+
+    @property
+    def unperturbed(self) -> InvarianceOracle:
+        """Oracle of the same kind, without perturbations."""
+        counted = self.oracle.counted()
+        return Identity() if counted is None else counted.at_most(0)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return _num_samples(self.X)
+
+    @property
+    @abstractmethod
+    def labels(self) -> np.ndarray:
+        """True labels of all rows."""
+
+    @cached_property
+    def predicted(self) -> np.ndarray:
+        """Predicted labels of all rows."""
+        return self._predict()
+
+    @abstractmethod
+    def _predict(self) -> np.ndarray:
+        """Return the predicted labels of all rows."""
+
+    @cached_property
+    def correct(self) -> np.ndarray:
+        """True for each unperturbed sample that is classified correctly."""
+        return self.labels == self.predicted
+
+    @abstractmethod
+    def certificate(self, oracle: InvarianceOracle) -> Certificate:
+        """Return the certificate of the true labels."""
+
+    @abstractmethod
+    def data(self) -> Section:
+        """Return the section about the test data."""
+
+    @abstractmethod
+    def classes(self, certificate: Certificate) -> Section:
+        """Return the section about the classes."""
+
+    @abstractmethod
+    def decisive(self) -> Section:
+        """Return the section about the features that decide."""
+
+    @abstractmethod
+    def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
+        """Return the section with the worst perturbations of some samples."""
+
+    def name(self, column: int) -> str:
+        """Return the name of a feature."""
+        if self.feature_name is not None:
+            return self.feature_name(column)
+        return str(self._names[column])
+
+    @cached_property
+    def _names(self) -> Any:
+        names = getattr(self.model, "column_names", None)
+        return range(self.model.n_features_in_) if names is None else names()
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes of the model."""
+        return [label_name(label) for label in self.model.classes_]
+
+    def parts(self) -> Iterator[tuple[Any, slice]]:
+        """Yield parts of the samples, in order, with the slice of their numbers."""
+        if isinstance(self.X, RowSource):
+            yield from in_blocks(self.X, lambda rows, numbers: (rows, numbers))
+        else:
+            yield self.X, slice(0, self.n_samples)
+
+
+def oracle_name(oracle: InvarianceOracle) -> str:
+    """Return an oracle as text, with the parameters that differ from their defaults.
+
+    The kind and the number of edits are of interest, even if they are the defaults.
+
+    Examples
+    --------
+    >>> from structinv.oracles import TokenEdits
+    >>> oracle_name(TokenEdits())
+    "TokenEdits(edit='drop', max_changes=1)"
+    """
+    parameters = inspect.signature(type(oracle)).parameters
+    listed = [
+        f"{name}={oracle_name(value) if isinstance(value, InvarianceOracle) else repr(value)}"
+        for name, value in oracle.get_params(deep=False).items()
+        if name in ("edit", "max_changes") or repr(value) != repr(parameters[name].default)
+    ]
+    return f"{type(oracle).__name__}({', '.join(listed)})"

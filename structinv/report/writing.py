@@ -1,0 +1,251 @@
+"""Reports as one HTML file: choice of the sections, template, atomic writing."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_consistent_length
+
+from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
+from ..estimators.classifier import InvariantClassifier
+from ..oracles.images.image_base import ImageOracle
+from ..oracles.images.image_maps import ImageShape, image_shape
+from ..persistence.model_files import check_path, check_writable
+from ..structures import Sequence as SequenceStructure
+from ..utils import html
+from ..utils.files import write_atomically
+from ..utils.parameters import check_integer
+from .about import about, package_version, parameters, training
+from .accuracy import accuracy, check_numbers, levels
+from .limits import limits
+from .margins import margins
+from .rows import RowSubject, TextSubject
+from .section import Section, percent
+from .sentences import SentenceSubject
+from .subject import Subject
+
+TITLE = "Report of a robust classifier"
+
+
+def write(
+    path: str | PathLike[str],
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_changes: Sequence[int] | None = None,
+    n_examples: int = 10,
+    image_shape: ImageShape | tuple[int, ...] | None = None,
+    title: str = TITLE,
+) -> None:
+    """Write a report of a fitted classifier as one HTML file.
+
+    The file has no scripts and loads nothing from a network. It has clean and certified accuracy, rates
+    per class, decisive features, worst perturbations and margins. It also has the parameters, the
+    training, and a list of what is not certified. The command ``structinv report`` adds the files with
+    their hashes.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write. It is written atomically, so that an existing file stays until the end.
+    model : estimator
+        Fitted `InvariantLinearSVC`, `InvariantSVC`, `InvariantTextClassifier`, or
+        `InvariantStructuredSVC` with `Sequence`. Also a Pipeline that ends with one of these; the
+        certificates then hold for the input of its last step.
+    X : array-like, sparse matrix or list
+        Test samples, in the form of the model. They must not be training samples.
+    y : array-like
+        True labels; for sequences the labels of each example.
+    n_changes : sequence of int, default=None
+        Numbers of edits (>= 0) of the table of accuracies. By default they are 0, and a quarter, half,
+        once and twice the number of the oracle. It must be None if edits cannot be counted.
+    n_examples : int, default=10
+        Number of samples whose worst perturbations are shown (>= 0).
+    image_shape : ImageShape or tuple of int, default=None
+        Shape of images, ``(height, width)`` or ``(height, width, channels)``. None takes it from an
+        oracle of images; other samples are vectors.
+    title : str, default="Report of a robust classifier"
+        Title of the report.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model is of another class, or if an argument does not fit it.
+    ModuleNotFoundError
+        If jinja2 is not installed.
+    OSError
+        If the file cannot be written; an existing file is unchanged.
+
+    Warns
+    -----
+    UserWarning
+        All warnings of certificates, which are also in the report.
+
+    See Also
+    --------
+    structinv.certify : Certificate of a fitted linear classifier.
+    structinv.inspection.explain_edit : Explanation of the worst edit of one sample.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from structinv import InvariantLinearSVC, report
+    >>> from structinv.datasets import make_mail_like
+    >>> from structinv.oracles import FDrop
+    >>> X, y = make_mail_like(200, 100, random_state=0)
+    >>> model = InvariantLinearSVC(FDrop(2), C=0.01).fit(X[:100], y[:100])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "report.html")
+    ...     report.write(path, model, X[100:], y[100:])
+    ...     "What is not certified" in path.read_text()
+    True
+    """
+    path = check_path(path)
+    check_writable(path)
+    subject = subject_of(model, X, y, image_shape)
+    content = page(subject, n_changes=n_changes, n_examples=n_examples, title=title)
+    write_atomically(path, content)
+
+
+def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Subject:
+    """Return the subject of a report.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model is of an unsupported class, or if a label is not a class of the model.
+    """
+    check_consistent_length(X, y)
+    if isinstance(model, Pipeline):
+        return _of_pipeline(model, X, y, shape, **more)
+    if isinstance(model, InvariantStructuredSVC) and isinstance(model.structure, SequenceStructure):
+        return SentenceSubject(model, X, y, **more)
+    if not isinstance(model, InvariantClassifier):
+        raise TypeError(
+            "model must be an InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, or "
+            f"InvariantStructuredSVC with Sequence, got {model!r}"
+        )
+    y = np.asarray(y)
+    unknown = sorted(set(y.tolist()) - set(model.classes_.tolist()))
+    if unknown:
+        raise ValueError(
+            f"y must contain only classes of the model, {model.classes_.tolist()}, got {unknown}"
+        )
+    if isinstance(model, InvariantTextClassifier):
+        return TextSubject(model, X, y, **more)
+    return RowSubject(model, X, y, shape=_shape_of(model, shape), **more)
+
+
+def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Subject:
+    """Return the subject of the last step; the text of the samples is known after a vectorizer."""
+    first, last = model[0], model[-1]
+    pattern = getattr(first, "token_pattern", None)
+    if pattern is not None and isinstance(X[0], str):
+        more = {"texts": X, "token_pattern": pattern, **more}
+    names = getattr(first, "get_feature_names_out", None)
+    if names is not None and len(model) > 1 and len(names()) == last.n_features_in_:
+        found = names()
+        more = {"feature_name": lambda column: str(found[column]), **more}
+    space = "certificates apply to the input of the last step of the Pipeline, not to its own input"
+    rows = model[:-1].transform(X) if len(model) > 1 else X
+    return subject_of(last, rows, y, shape, **{"space": space, **more})
+
+
+def _shape_of(model: Any, given: Any) -> ImageShape | None:
+    """Return the shape of images, from the argument or from an oracle of images."""
+    n_features = model.n_features_in_
+    if given is not None:
+        found = image_shape(given, n_features)
+    else:
+        oracles = [model.oracle, *([] if model.oracle is None else model.oracle.get_params().values())]
+        images = [each for each in oracles if isinstance(each, ImageOracle)]
+        found = image_shape(images[0].shape, n_features) if images else None
+    return found if found is None or found.channels in (1, 3) else None
+
+
+def page(
+    subject: Subject,
+    *,
+    n_changes: Sequence[int] | None = None,
+    n_examples: int = 10,
+    title: str = TITLE,
+) -> bytes:
+    """Return the content of a report; the arguments are those of `write`."""
+    template = _template()
+    check_integer("n_examples", n_examples, least=0)
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a string, got {title!r}")
+    numbers = check_numbers(subject.oracle, n_changes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sections, key_figures = _sections(subject, numbers, n_examples)
+    found = {str(each.message): each for each in caught}
+    for each in found.values():
+        warnings.warn(each.message, each.category, stacklevel=3)
+    sections.append(limits(subject, key_figures, list(found)))
+    figures = {
+        "Clean accuracy": percent(float(np.mean(subject.correct))),
+        "Accuracy under attack": percent(key_figures.attacked_accuracy),
+        "Certified accuracy": percent(key_figures.accuracy),
+    }
+    text = template.render(
+        title=title,
+        figures=figures,
+        oracle=subject.oracle_name,
+        sections=sections,
+        made=f"structinv {package_version()} on {_today()}",
+    )
+    return text.encode("utf-8")
+
+
+def _sections(subject: Subject, numbers: list[int], n_examples: int) -> tuple[list[Section], Any]:
+    """Return all sections that come from the evaluation, and the certificate of the model."""
+    found = levels(subject, numbers)
+    own = found.own
+    sections = [
+        about(subject),
+        subject.data(),
+        accuracy(subject, found),
+        subject.classes(own),
+        subject.decisive(),
+        subject.examples(_chosen(subject, own, n_examples), own),
+        margins(subject, own),
+        parameters(subject),
+        training(subject),
+    ]
+    return sections, own
+
+
+def _chosen(subject: Subject, certificate: Any, number: int) -> np.ndarray:
+    """Return the correctly classified samples with the smallest margins under attack."""
+    correct = np.flatnonzero(subject.correct)
+    return correct[np.argsort(certificate.attacked[correct], kind="stable")][:number]
+
+
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            'reports require jinja2, which is not installed: pip install "structinv[plot]"'
+        ) from None
+    environment = Environment(
+        loader=PackageLoader(__name__.rpartition(".")[0]), autoescape=True, undefined=StrictUndefined
+    )
+    # It also shows characters that are invisible, which autoescape leaves unchanged.
+    environment.filters["shown"] = lambda text: html.Html(html.escaped(text))
+    return environment.get_template("report.html")
+
+
+def _today() -> str:
+    """Return the date in UTC; SOURCE_DATE_EPOCH replaces the clock for reproducible files."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
+    return time.strftime("%Y-%m-%d", time.gmtime(None if seconds is None else int(seconds)))

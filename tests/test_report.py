@@ -1,0 +1,399 @@
+"""Reports of models: content, escaping, files of the command line, and refusals."""
+
+import hashlib
+import json
+import os
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_digits
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantStructuredSVC,
+    InvariantSVC,
+    InvariantTextClassifier,
+    report,
+)
+from structinv.datasets import conll_features, make_mail_like, make_tagged_text, write_conll
+from structinv.oracles import Box, FDrop, FScale, Rotations, Shifts
+from structinv.report.section import interval
+from structinv.structures import Multilabel, Sequence
+
+from .test_cli import fail, run, succeed
+
+# Small data have little to learn under an attack.
+pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
+
+ATTACK = "<script>alert(1)</script>"
+SECTIONS = [
+    *("about", "data", "accuracy", "classes", "decisive", "examples", "margins", "parameters"),
+    *("training", "limits"),
+]
+TEXTS = [f"free money {ATTACK}", "see you at lunch", "money now", "lunch at one"] * 5
+LABELS = ["spam", "ham"] * 10
+
+
+class Page(HTMLParser):
+    """Elements of a page, and its text by section."""
+
+    VOID = ("meta", "img", "br", "link", "input", "hr")
+
+    def __init__(self, content):
+        super().__init__()
+        self.names, self.attributes, self.open, self.texts = [], [], [], {"": ""}
+        self.section = ""
+        self.feed(content)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag == "section":
+            self.section = dict(attrs)["id"]
+            self.texts[self.section] = ""
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag in ("td", "th"):
+            self.texts[self.section] += "|"
+
+    def handle_data(self, data):
+        self.texts[self.section] += data
+
+
+def written(folder, *arguments, **options):
+    report.write(folder / "report.html", *arguments, **options)
+    return Page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def mail():
+    X, y = make_mail_like(200, 100, random_state=0)
+    return InvariantLinearSVC(FDrop(2), C=0.1, random_state=0).fit(X[:100], y[:100]), X[100:], y[100:]
+
+
+def images(oracle=None, **more):
+    X, y = load_digits(n_class=3, return_X_y=True)
+    return InvariantSVC(oracle, random_state=0, **more).fit(X[:40] / 16, y[:40]), X[40:60] / 16, y[40:60]
+
+
+def linear_images():
+    X, y = load_digits(n_class=3, return_X_y=True)
+    model = InvariantLinearSVC(Rotations(degrees=[-5, 5]), random_state=0)
+    return model.fit(X[:40] / 16, y[:40]), X[40:60] / 16, y[40:60]
+
+
+def texts():
+    return InvariantTextClassifier("drop", 1, C=10.0, random_state=0).fit(TEXTS, LABELS), TEXTS, LABELS
+
+
+def pipeline():
+    steps = CountVectorizer(dtype=float), InvariantLinearSVC(FScale(2, low=0.0), C=10.0, random_state=0)
+    return make_pipeline(*steps).fit(TEXTS, LABELS), TEXTS, LABELS
+
+
+def sentences():
+    tokens, labels = make_tagged_text(30, random_state=0)
+    X = conll_features(tokens)
+    model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), C=1.0, random_state=0)
+    return model.fit(X[:20], labels[:20]), X[20:], [["unknown", *labels[20][1:]], *labels[21:]]
+
+
+def one_row():
+    model, X, y = mail()
+    return model, X[:1], y[:1]
+
+
+CASES = {
+    "mail": mail,
+    "box": lambda: (InvariantLinearSVC(Box(0.1), random_state=0).fit(*boxes()), *boxes()),
+    "digits": lambda: images(Shifts(1)),
+    "linear digits": linear_images,
+    "kernel": images,
+    "texts": texts,
+    "pipeline": pipeline,
+    "sentences": sentences,
+    "one row": one_row,
+}
+
+
+def boxes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 20))
+    return X, np.where(X[:, 0] > 0, "a", "b")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    return {name: written(folder, *case(), title=ATTACK) for name, case in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+class TestEveryKindOfModel:
+    def test_has_all_sections(self, pages, name):
+        assert list(pages[name].texts)[1:] == SECTIONS
+        assert all(text.strip() for text in pages[name].texts.values())
+
+    def test_loads_nothing_and_runs_nothing(self, pages, name):
+        page = pages[name]
+        assert not {"script", "link", "iframe", "object", "form"} & set(page.names)
+        for tag, attributes in page.attributes:
+            assert not any(key.startswith("on") for key in attributes), tag
+            address = attributes.get("src", attributes.get("href", "#"))
+            assert address.startswith(("#", "data:image/png")), (tag, address)
+            assert "url(" not in attributes.get("style", "")
+
+    def test_pictures_have_a_text(self, pages, name):
+        for tag, attributes in pages[name].attributes:
+            if tag == "img":
+                assert attributes["alt"]
+            if tag == "svg":
+                assert attributes["aria-label"]
+
+    def test_the_title_is_escaped(self, pages, name):
+        assert ATTACK in pages[name].texts[""]
+
+
+class TestContent:
+    def test_accuracies_are_those_of_the_certificate(self, tmp_path):
+        model, X, y = mail()
+        page = written(tmp_path, model, X, y, n_changes=[0, 1, 3])
+        text = page.texts["accuracy"]
+        for number in (0, 1, 3):
+            certificate = model.certify(X, y, oracle=FDrop(number))
+            accuracies = certificate.attacked_accuracy, certificate.accuracy
+            cells = "|".join([str(number), *(f"{100 * each:.1f} %" for each in accuracies)])
+            assert f"|{cells}|" in text
+        assert f"{100 * model.score(X, y):.1f} %" in page.texts[""]
+
+    def test_rates_of_classes(self, tmp_path):
+        model, X, y = mail()
+        text = written(tmp_path, model, X, y).texts["classes"]
+        certified, predicted = model.certify(X, y).correct, model.predict(X)
+        spam, ham = y == "spam", y == "ham"
+        numbers = [
+            np.mean(predicted[spam] == "spam"), np.mean(certified[spam]),
+            np.mean(predicted[ham] == "spam"), np.mean(~certified[ham]),
+        ]  # fmt: skip
+        row = text[text.index(f"|spam|{spam.sum()}|") :]
+        cells = re.findall(r"\d+\.\d %", row)
+        assert [cells[k] for k in (0, 2, 3, 4)] == [f"{100 * each:.1f} %" for each in numbers]
+
+    def test_edited_words_are_marked(self, pages):
+        assert {"del"} <= set(pages["texts"].names)
+        assert "[-" in pages["texts"].texts["examples"]
+        assert {"del", "u"} & set(pages["pipeline"].names)
+        assert ATTACK.partition(">")[0] in pages["pipeline"].texts["examples"]
+
+    def test_images_are_shown_before_and_after(self, pages):
+        for name in ("digits", "linear digits"):
+            shown = [each["alt"] for tag, each in pages[name].attributes if tag == "img"]
+            assert any(text.endswith("original") for text in shown)
+            assert any("worst case: " in text for text in shown)
+        assert not [tag for tag, _ in pages["kernel"].attributes if tag == "img"]
+
+    def test_a_given_shape_shows_images(self, tmp_path):
+        page = written(tmp_path, *images(), image_shape=(8, 8), n_examples=2)
+        assert len([tag for tag in page.names if tag == "img"]) == 4
+
+    def test_no_examples(self, tmp_path):
+        model, X, y = mail()
+        page = written(tmp_path, model, X, y, n_examples=0)
+        assert "h3" not in page.names
+        assert "examples" in page.texts
+
+    def test_limits_depend_on_the_oracle(self, pages):
+        assert "added or rescaled" in pages["mail"].texts["limits"]
+        assert "more than the radius" in pages["box"].texts["limits"]
+        assert "brightness" in pages["digits"].texts["limits"]
+        assert "Inserted, replaced" in pages["texts"].texts["limits"]
+        assert "input of the last step" in pages["pipeline"].texts["limits"]
+        assert "only: none" in pages["kernel"].texts["limits"]
+
+    def test_loose_bounds_are_counted(self, tmp_path):
+        model, X, y = images(Rotations(interval=(-5, 5)), tol=0.5)
+        number = np.count_nonzero(~model.certify(X, y).exact)
+        assert number
+        assert (
+            f"The bounds of {number} of 20 rows are not tight"
+            in written(tmp_path, model, X, y).texts["limits"]
+        )
+
+    def test_labels_of_sentences_that_are_not_classes_are_errors(self, pages):
+        model, X, y = sentences()
+        known = model.certify(X[1:], y[1:]).accuracy
+        assert f"{90 * known:.1f} %" in pages["sentences"].texts[""]
+
+    def test_warnings_are_in_the_report(self, tmp_path):
+        model, texts, labels = InvariantTextClassifier(random_state=0).fit(TEXTS, LABELS), ["?"], ["ham"]
+        with pytest.warns(UserWarning, match="1 of 1 texts have no feature"):
+            page = written(tmp_path, model, texts, labels)
+        assert "1 of 1 texts have no feature" in page.texts["limits"]
+
+    def test_the_same_report_twice(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+        model, X, y = mail()
+        for name in ("a", "b"):
+            report.write(tmp_path / name, model, X, y)
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+        assert b"1970-01-02" in (tmp_path / "a").read_bytes()
+
+    def test_intervals_contain_the_fraction(self):
+        for which in (np.array([True]), np.array([False] * 3), np.array([True, False] * 40)):
+            low, high = (float(each) for each in re.findall(r"[\d.]+(?= %)", interval(which)))
+            assert 0 <= low <= 100 * which.mean() <= high <= 100
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"n_changes": [-1]}, "n_changes must be"),
+            ({"n_examples": -1}, "n_examples must be"),
+            ({"title": 3}, "title must be a string"),
+        ],
+    )
+    def test_options(self, tmp_path, options, message):
+        with pytest.raises((ValueError, TypeError), match=message):
+            written(tmp_path, *mail(), **options)
+        assert not list(tmp_path.iterdir())
+
+    def test_numbers_of_edits_without_edits(self, tmp_path):
+        with pytest.raises(ValueError, match="n_changes must be None if the edits"):
+            written(tmp_path, *images(), n_changes=[0, 1])
+
+    def test_other_models(self, tmp_path):
+        X, y = boxes()
+        with pytest.raises(TypeError, match="model must be an InvariantLinearSVC"):
+            written(tmp_path, LogisticRegression().fit(X, y), X, y)
+        model = InvariantStructuredSVC(Multilabel(), random_state=0).fit(X, np.c_[X[:, :2] > 0])
+        with pytest.raises(TypeError, match="InvariantStructuredSVC with Sequence"):
+            written(tmp_path, model, X, np.c_[X[:, :2] > 0])
+
+    def test_labels_that_are_not_classes(self, tmp_path):
+        model, X, y = mail()
+        with pytest.raises(ValueError, match=r"y must contain only classes .* got \['other'\]"):
+            written(tmp_path, model, X, np.where(y == "ham", "other", y))
+
+    def test_without_jinja(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(ModuleNotFoundError, match=r'pip install "structinv\[plot\]"'):
+            written(tmp_path, *mail())
+
+    def test_an_error_leaves_the_old_file(self, tmp_path, monkeypatch):
+        (tmp_path / "report.html").write_text("old")
+        monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            report.write(tmp_path / "report.html", *mail())
+        monkeypatch.undo()
+        assert (tmp_path / "report.html").read_text() == "old"
+        assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Data of every format with a model for each."""
+    folder = tmp_path_factory.mktemp("files")
+    lines = [
+        json.dumps({"text": text, "label": label}) for text, label in zip(TEXTS, LABELS, strict=True)
+    ]
+    (folder / "texts.jsonl").write_text("\n".join(lines))
+    X, y = make_mail_like(60, 100, random_state=0)
+    dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(folder / "rows.svm"))
+    pixels, digits = load_digits(n_class=2, return_X_y=True)
+    header = ",".join([*(f"p{k}" for k in range(64)), "label"])
+    table = [
+        ",".join([*map(str, row), str(label)]) for row, label in zip(pixels[:40], digits, strict=False)
+    ]
+    (folder / "images.csv").write_text("\n".join([header, *table]))
+    tokens, labels = make_tagged_text(12, random_state=0)
+    write_conll(folder / "tags.conll", tokens, labels)
+    words = ("--oracle", "fdrop", "--max-changes", 1)
+    succeed("fit", folder / "texts.jsonl", *words, "-o", folder / "texts.model")
+    succeed("fit", folder / "texts.jsonl", "--vectorizer", "log", *words, "-o", folder / "log.model")
+    succeed("fit", folder / "rows.svm", *words, "-o", folder / "rows.model")
+    succeed("convert", folder / "rows.svm", folder / "rows")
+    succeed("fit", folder / "tags.conll", *words, "-o", folder / "tags.model")
+    shifts = ("--oracle", "shifts", "--pixels", 1)
+    succeed("fit", folder / "images.csv", *shifts, "--kernel", "rbf", "-o", folder / "images.model")
+    return folder
+
+
+RUNS = [
+    ("texts.model", "texts.jsonl"), ("log.model", "texts.jsonl"), ("rows.model", "rows.svm"),
+    ("rows.model", "rows"), ("tags.model", "tags.conll"), ("images.model", "images.csv"),
+]  # fmt: skip
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize(("model", "data"), RUNS)
+    def test_reports_every_kind_of_file(self, files, tmp_path, model, data):
+        result = run("report", files / model, files / data, "-o", tmp_path / "r.html", "--rows", 2)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == ""
+        assert result.stderr.splitlines()[-1] == f"structinv: report written to {tmp_path / 'r.html'}"
+        page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+        assert list(page.texts)[1:] == SECTIONS
+        about = page.texts["about"]
+        assert hashlib.sha256((files / model).read_bytes()).hexdigest() in about
+        if (files / data).is_file():
+            assert hashlib.sha256((files / data).read_bytes()).hexdigest() in about
+        assert "Fitted with" in about
+
+    def test_standard_output_and_options(self, files):
+        arguments = ("report", files / "rows.model", files / "rows.svm", "-o", "-", "--title", ATTACK)
+        text = succeed(*arguments, "--sizes", "0,3")
+        page = Page(text)
+        assert ATTACK in page.texts[""]
+        assert "3" in page.texts["accuracy"]
+        assert "script" not in page.names
+
+    def test_standard_input(self, files, tmp_path):
+        content = (files / "rows.svm").read_bytes()
+        out = tmp_path / "r.html"
+        succeed("report", files / "rows.model", "-", "-o", out, input=content)
+        assert hashlib.sha256(content).hexdigest() in out.read_text()
+
+    def test_inputs_are_not_overwritten(self, files):
+        for name in ("rows.model", "rows.svm"):
+            before = (files / name).read_bytes()
+            line = fail("report", files / "rows.model", files / "rows.svm", "-o", files / name)
+            assert "--output must differ from" in line
+            assert (files / name).read_bytes() == before
+
+    @pytest.mark.parametrize(
+        ("model", "data", "options", "message"),
+        [
+            ("rows.model", "rows.svm", ("--sizes", "a"), "--sizes must be integers >= 0"),
+            ("rows.model", "rows.svm", ("--shape", "8"), "--shape must be height x width"),
+            (
+                "images.model",
+                "images.csv",
+                ("--sizes", "0,1"),
+                "--sizes requires an oracle with a number",
+            ),
+            ("texts.model", "rows.svm", (), "MODEL requires JSON of texts"),
+        ],
+    )
+    def test_refusals(self, files, tmp_path, model, data, options, message):
+        line = fail("report", files / model, files / data, "-o", tmp_path / "r.html", *options)
+        assert message in line
+        assert not list(tmp_path.iterdir())
+
+    def test_without_jinja(self, files, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        line = fail("report", files / "rows.model", files / "rows.svm", "-o", tmp_path / "r.html")
+        assert 'pip install "structinv[plot]"' in line
