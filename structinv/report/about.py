@@ -59,7 +59,7 @@ def training(subject: Subject) -> Section:
         values |= {
             "status": solution.outcome,
             "relative gap": f"{solution.relative_gap:.2g}",
-            "seconds": _short(values.get("seconds", f"{solution.seconds:.3g}")),
+            "seconds": f"{solution.seconds:.3g}" if solution.seconds else "not stored",
             "iterations": str(solution.iterations),
             "solver": solution.solver,
         }

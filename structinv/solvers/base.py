@@ -234,15 +234,21 @@ class Solution(Summarized):
     def gap_plot(self) -> str:
         """Return a plot of the relative duality gap over time, as an SVG element.
 
+        Without times, as in some model files, the horizontal axis has the number of iterations.
+
         Returns
         -------
         str
             SVG element; empty if no check had finite bounds with a positive gap.
         """
         gaps = [(each.primal - each.dual) / max(each.primal, _TINY) for each in self.history]
-        line = Line("relative duality gap", [each.seconds for each in self.history], gaps)
-        alt = f"The relative duality gap is {self.relative_gap:.2g} after {self.seconds:.3g} seconds."
-        return line_plot([line], alt, x_label="seconds", y_label="relative gap", log=True)
+        # Model files may lack times.
+        quantity = "seconds" if any(each.seconds for each in self.history) else "iterations"
+        name = quantity if quantity == "seconds" else "iteration"
+        line = Line("relative duality gap", [getattr(each, name) for each in self.history], gaps)
+        after = getattr(self, quantity)
+        alt = f"The relative duality gap is {self.relative_gap:.2g} after {after:.3g} {quantity}."
+        return line_plot([line], alt, x_label=quantity, y_label="relative gap", log=True)
 
     def _repr_html_(self) -> str:
         return self._summary().html(self.gap_plot())
