@@ -102,8 +102,8 @@ for name, (left_out, test) in found.items():
 fig, axes = plt.subplot_mosaic("ac;bc", figsize=(9, 3.8), width_ratios=[1, 2.6], layout="constrained")
 shuffled = reorder(matrices[:1], rng.permuted(np.arange(6))[None])
 for ax, matrix, title in (
-    (axes["a"], by_norm(matrices[:1]), "one molecule, sorted"),
-    (axes["b"], shuffled, "the same in another order"),
+    (axes["a"], by_norm(matrices[:1]), "Sorted atoms"),
+    (axes["b"], shuffled, "Another order"),
 ):
     ax.imshow(np.log(matrix[0]), cmap="Blues")
     ax.set_title(title, fontsize="medium")
