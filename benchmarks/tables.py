@@ -11,6 +11,7 @@ A page marks the place of a table, and may choose from it by JSON:
 
 - rows, columns: a list of names, or an object from names in the record to names in the page; they
   select, order and rename. The first column is always shown; {"": "Method"} gives it a heading.
+- where: an object from columns to cells, such as {"solver": "bmrm"}; other rows are left out.
 - formats: an object from columns to formats, such as {"hinge": "{0:.1f}"} for the first of two numbers.
 - bold: "max" or "min", the best of every column; or an object from columns to "max" or "min".
 - sort: the name of a column, with a minus sign for descending order.
@@ -57,7 +58,7 @@ def table_of(path: str) -> Table:
 
 def render(table: Table, options: dict[str, Any]) -> str:
     """Write a table as Markdown."""
-    table = _sorted(table, options.get("sort", ""))
+    table = _sorted(_where(table, options.get("where", {})), options.get("sort", ""))
     rows = _chosen(options.get("rows"), table.names())
     columns = _chosen(options.get("columns"), [column.name for column in table.columns])
     first = table.columns[0].name
@@ -103,6 +104,12 @@ def _best(values: Sequence[Cell], bold: Any, name: str) -> list[int]:
         return []
     best = {"max": max, "min": min}[wanted](numbers.values())
     return [i for i, one in numbers.items() if one == best]
+
+
+def _where(table: Table, cells: dict[str, Cell]) -> Table:
+    wanted = {table.column(name)[0]: cell for name, cell in cells.items()}
+    kept = [row for row in table.rows if all(row[i] == cell for i, cell in wanted.items())]
+    return Table(table.title, table.columns, kept)
 
 
 def _sorted(table: Table, by: str) -> Table:

@@ -129,6 +129,10 @@ def test_records_are_the_same_after_a_round_trip(table, records, tmp_path, monke
             "| method | error, % |\n| --- | --: |\n| robust | **3.1** |\n| plain | 10.4 |",
         ),
         (
+            {"columns": ["p"], "where": {"seconds": 221}},
+            "| method | p |\n| --- | --: |\n| robust | 2e-05 |",
+        ),
+        (
             {"columns": ["p"], "sort": "-seconds", "bold": {"p": "max"}},
             "| method | p |\n| --- | --: |\n| robust | 2e-05 |\n| plain | **1e-03** |",
         ),
