@@ -132,7 +132,8 @@ def sources(names: Sequence[str]) -> str:
     lines = [["Command", "Data", "Seeds", "Measured"], ["---"] * 4]
     for name in names:
         record = record_of(name)
-        when = record.date if record.source == "measured" else record.source
+        transcribed = record.source.replace("from docs/results.md at ", "")
+        when = record.date if record.source == "measured" else transcribed
         versions = f"; {record.versions}" if record.versions else ""
         machine = f"; {record.machine}" if record.machine else ""
         lines.append([f"`{record.command}`", record.data, record.seeds, f"{when}{versions}{machine}"])
