@@ -353,7 +353,7 @@ class AdditionState(FocusedSweeps, DualState):
         shares, alphas, ones = self._shared_out(), self.alphas[active], np.ones(len(active))
 
         def make(some: np.ndarray) -> sp.csr_matrix:
-            added = shares[some] @ sp.diags_array(self.additions.value)
+            added = shares[some] @ sp.diags(self.additions.value)
             rows, signs = self._rows(some), self.signs[some]
             given = scale_rows(added, 1.0 / (self.weights[some] * self.alphas[some])).astype(rows.dtype)
             return self.space.with_constants(scale_rows(rows + given, signs), signs)
