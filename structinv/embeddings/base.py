@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,7 +70,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_columns_: int
     n_draws_: int | None
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Draw random templates or landmarks.
 
         Parameters

@@ -41,8 +41,16 @@ from .uninformative_fits import nothing_learned
 SECONDS_BETWEEN_LINES = 3.0
 
 
+class FittedAttributes:
+    """Types of attributes of fitted estimators; a class without fields, so they are no parameters."""
+
+    solution_: Solution
+    n_iter_: int
+    n_features_in_: int
+
+
 @dataclass(eq=False, repr=False)
-class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstimator):
+class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that minimize an objective.
 
     The method `_fit` contains all steps of a fit. Subclasses implement:
@@ -77,7 +85,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
     _advice: ClassVar[Mapping[Status, str]] = {}
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on the worst case over the perturbations of the oracle.
 
         Parameters
@@ -116,7 +124,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             )
         return super().set_params(**params)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Self:
         """Fit; `more` are additional arguments per row, such as `position_weight`."""
         with all_or_nothing(self) as learning:
             # 1. Parameters, rows and labels are checked before any work.

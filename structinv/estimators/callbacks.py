@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -15,7 +15,8 @@ from ..solvers.stopping import Progress
 from ..utils.fitted_state import learned_attributes
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _with_callbacks
 except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` prints instead
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -24,9 +25,16 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` print
         def _init_callback_context(self, **kwargs: Any) -> _NoContext:
             return _NoContext()
 
-    def with_callbacks(method: Callable) -> Callable:
-        """Return the method unchanged."""
+    def _with_callbacks(method: Callable) -> Callable:
         return method
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def with_callbacks(method: _Method) -> _Method:
+    """Return a method that sets up scikit-learn's callbacks, with the types of the given one."""
+    return cast(_Method, _with_callbacks(method))
 
 
 class _NoContext:

@@ -32,6 +32,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
     class_weight: dict | str | None
     cost: ArrayLike | None = None
     rescaling: str = "margin"
+    classes_: np.ndarray
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

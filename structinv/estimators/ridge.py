@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -162,7 +162,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrbitRidge:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a model for each alpha and keep the one with the best score.
 
         Parameters

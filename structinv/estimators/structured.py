@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -243,7 +243,7 @@ class InvariantStructuredSVC(ExampleMachine):
     n_hashed: int | None = None
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Self:
         """Train on the worst case over labelings and perturbations.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -147,7 +147,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     on_interrupt: str = "raise"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on virtual samples.
 
         Parameters
