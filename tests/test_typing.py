@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
 import structinv
 
 FOLDER = Path(__file__).with_name("typing")

@@ -42,7 +42,10 @@ SECONDS_BETWEEN_LINES = 3.0
 
 
 class FittedAttributes:
-    """Types of attributes of fitted estimators; a class without fields, so they are no parameters."""
+    """Types of the attributes of fitted estimators.
+
+    The class is not a dataclass, because fields would be parameters.
+    """
 
     solution_: Solution
     n_iter_: int

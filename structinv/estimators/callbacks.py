@@ -33,7 +33,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def with_callbacks(method: _Method) -> _Method:
-    """Return a method that sets up scikit-learn's callbacks, with the types of the given one."""
+    """Return a method with the same types that sets up callbacks."""
     return cast(_Method, _with_callbacks(method))
 
 
