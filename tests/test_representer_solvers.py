@@ -44,7 +44,7 @@ from structinv.terms import Objective, Penalty, WorstCase
 
 from .covering import pairs, slow_unless
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "solvers.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "guide" / "convergence.md"
 KERNEL = Gaussian(0.7)
 X, CODES = make_moons(14, noise=0.1, random_state=0)
 SIGNS = np.where(CODES == 1, 1.0, -1.0)
