@@ -88,6 +88,7 @@ images = short["moved"][0].support_vectors_[:12]
 for image, panel in zip(images, right.subplots(3, 4).flat, strict=True):
     panel.imshow(image.reshape(8, 8), cmap="gray_r")
     panel.set(xticks=[], yticks=[])
+    panel.spines[:].set_visible(True)
 fig.suptitle("With 100 moved support vectors, the error is nearly that of 649")
 plt.show()
 

@@ -101,6 +101,7 @@ for row, line in enumerate(panels):
         grid = np.reshape(found[row], (side, side))
         ax.imshow(grid, cmap="Blues_r")
         ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(True)
         if row == 0:
             ax.set_title(name, fontsize="medium")
         if name in predicted:

@@ -72,6 +72,7 @@ for ax in panels:
     for label, color, marker in ((0, "#0072B2", "s"), (1, "#D55E00", "^")):
         ax.scatter(*X[labels == label].T, s=50, color=color, marker=marker, edgecolor="white", zorder=3)
     ax.set(xticks=[], yticks=[], xlabel="", ylabel="", aspect="equal")
+    ax.spines[:].set_visible(True)
     ax.set(xlim=(-2.2, 2.2), ylim=(-2.2, 2.2))
 fig.suptitle("A penalty along the known flow recovers the spiral")
 plt.show()

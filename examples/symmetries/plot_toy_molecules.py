@@ -108,6 +108,7 @@ for ax, matrix, title in (
     ax.imshow(np.log(matrix[0]), cmap="Blues")
     ax.set_title(title, fontsize="medium")
     ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(True)
 ax = axes["c"]
 for noise, marker, style in ((5.0, "o", "--"), (30.0, "s", "-")):
     curve = [found[noise, n_draws][1] for n_draws in draws]

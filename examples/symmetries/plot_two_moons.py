@@ -76,6 +76,7 @@ for nu, ax in zip(weights, panels.flat, strict=True):
         ax.scatter(*X[here & known].T, s=110, color=color, marker=marker, edgecolor="white", zorder=3)
     wrong = np.sum(model.predict(X[~known]) != y[~known])
     ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    ax.spines[:].set_visible(True)
     ax.set_title(f"nu = {nu:g}: {wrong} of {np.sum(~known)} wrong", fontsize="medium")
 fig.suptitle("A gradient penalty moves the boundary between the moons")
 plt.show()
