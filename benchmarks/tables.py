@@ -42,7 +42,7 @@ MARK = re.compile(
 REFERENCE = re.compile(
     r"\{(?P<table>[\w/]+) > (?P<row>[^{}>]+) > (?P<column>[^{}>]+?)(?P<spec> :[^{}]+)?\}"
 )
-TEXT = Column("")
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 record_of = cache(Record.read)
 
@@ -82,7 +82,7 @@ def render(table: Table, options: dict[str, Any]) -> str:
         ["---", *("--:" if c.format else "---" for _, c in shown.values())],
         *zip(*cells, strict=True),
     ]
-    return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(_in_table(cell) for cell in line)} |" for line in lines)
 
 
 def _chosen(wanted: Any, known: Sequence[str]) -> dict[str, str]:
@@ -123,33 +123,39 @@ def _sorted(table: Table, by: str) -> Table:
     return Table(table.title, table.columns, rows)
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"(?<!\\)\|", r"\\|", text)
+def _in_table(text: str) -> str:
+    """Escape bars, and keep "1.0 ± 0.1" and "K = 10" on one line."""
+    return re.sub(r" ([±=]) ", rf"{NO_BREAK}\1{NO_BREAK}", re.sub(r"(?<!\\)\|", r"\\|", text))
 
 
 def sources(names: Sequence[str]) -> str:
     """Write a table of commands, data and sources of records."""
-    lines = [["Command", "Data", "Seeds", "Measured"], ["---"] * 4]
+    lines = [["Command", "Data, seeds and origin"], ["---"] * 2]
     for name in names:
         record = record_of(name)
-        transcribed = record.source.replace("from docs/results.md at ", "")
-        when = record.date if record.source == "measured" else transcribed
-        versions = f"; {record.versions}" if record.versions else ""
-        machine = f"; {record.machine}" if record.machine else ""
-        lines.append([f"`{record.command}`", record.data, record.seeds, f"{when}{versions}{machine}"])
+        measured = f"measured on {record.date}"
+        transcribed = record.source.replace("from docs/results.md at ", "at ")
+        parts = [
+            record.data,
+            record.seeds and f"seeds: {record.seeds}",
+            measured if record.source == "measured" else transcribed,
+            record.machine,
+            record.versions,
+        ]
+        lines.append([f"`{record.command}`", "; ".join(part for part in parts if part)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def resolved(text: str) -> str:
-    """Replace the references of a text by the cells."""
-    return REFERENCE.sub(_referenced, text)
+    """Replace the references of a text by the cells, and keep percent signs on their lines."""
+    return REFERENCE.sub(_referenced, text).replace(" %", f"{NO_BREAK}%")
 
 
 def _referenced(match: re.Match[str]) -> str:
     table = table_of(match["table"])
     cell, (_, column) = table.cell(match["row"], match["column"]), table.column(match["column"])
     if match["spec"] is None:
-        return column.text(cell)
+        return _in_table(column.text(cell))
     return format(cell[0] if isinstance(cell, list) else cell, match["spec"].removeprefix(" :"))
 
 

@@ -122,7 +122,7 @@ def test_records_are_the_same_after_a_round_trip(table, records, tmp_path, monke
         ),
         (
             {"rows": {"robust": "`FDrop`"}, "columns": {"method": "Method", "error": "Error"}},
-            "| Method | Error, % |\n| --- | --: |\n| `FDrop` | 3.14 ± 0.08 |",
+            "| Method | Error, % |\n| --- | --: |\n| `FDrop` | 3.14\u00a0±\u00a00.08 |",
         ),
         (
             {"columns": ["error"], "formats": {"error": "{0:.1f}"}, "sort": "error", "bold": "min"},
@@ -157,8 +157,8 @@ def test_marks_of_a_page_are_replaced(table, records, tables, monkeypatch):
     )
     written = tables.with_tables(page)
     assert "| plain | 38 |\n<!-- end -->" in written
-    assert "\n3.1 %, 10.42 ± 0.14.\n<!-- end -->" in written
-    assert "| `python x.py` | mail |  | 2026-01-02 |" in written
+    assert "\n3.1\u00a0%, 10.42\u00a0±\u00a00.14.\n<!-- end -->" in written
+    assert "| `python x.py` | mail; measured on 2026-01-02 |" in written
     assert "old" not in written
     assert tables.with_tables(written) == written
 
