@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -206,14 +207,23 @@ class TestContent:
         assert not [tag for tag, _ in pages["kernel"].attributes if tag == "img"]
 
     def test_a_given_shape_shows_images(self, tmp_path):
-        page = written(tmp_path, *images(), image_shape=(8, 8), n_examples=2)
-        assert len([tag for tag in page.names if tag == "img"]) == 4
+        model, X, y = linear_images()
+        model.set_params(oracle=Box(0.1))
+        page = written(tmp_path, model, X, y, image_shape=(8, 8), n_examples=2)
+        assert len([tag for tag in page.names if tag == "img"]) == 4 + 3
 
-    def test_no_examples(self, tmp_path):
+    @pytest.mark.parametrize("case", [mail, linear_images, texts, sentences])
+    def test_no_examples(self, tmp_path, case):
+        page = written(tmp_path, *case(), n_examples=0)
+        assert not {"h3", "del"} & set(page.names)
+        assert "or none was requested" in page.texts["examples"]
+
+    def test_no_sample_that_is_correct(self, tmp_path):
         model, X, y = mail()
-        page = written(tmp_path, model, X, y, n_examples=0)
+        wrong = np.where(model.predict(X) == "spam", "ham", "spam")
+        page = written(tmp_path, model, X[:20], wrong[:20])
+        assert "0.0 %" in page.texts[""]
         assert "h3" not in page.names
-        assert "examples" in page.texts
 
     def test_limits_depend_on_the_oracle(self, pages):
         assert "added or rescaled" in pages["mail"].texts["limits"]
@@ -221,10 +231,13 @@ class TestContent:
         assert "brightness" in pages["digits"].texts["limits"]
         assert "Inserted, replaced" in pages["texts"].texts["limits"]
         assert "input of the last step" in pages["pipeline"].texts["limits"]
-        assert "only: none" in pages["kernel"].texts["limits"]
+        assert "The model has no oracle" in pages["kernel"].texts["limits"]
+        assert "More than 2 edits of one row." in pages["mail"].texts["limits"]
+        assert "More than 1 edit of one token." in pages["sentences"].texts["limits"]
 
     def test_loose_bounds_are_counted(self, tmp_path):
-        model, X, y = images(Rotations(interval=(-5, 5)), tol=0.5)
+        with pytest.warns(ConvergenceWarning):
+            model, X, y = images(Rotations(interval=(-5, 5)), tol=0.5)
         number = np.count_nonzero(~model.certify(X, y).exact)
         assert number
         assert (
@@ -392,6 +405,18 @@ class TestCommandLine:
         line = fail("report", files / model, files / data, "-o", tmp_path / "r.html", *options)
         assert message in line
         assert not list(tmp_path.iterdir())
+
+    def test_an_interrupt_writes_nothing(self, files, tmp_path, monkeypatch):
+        def interrupted(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("structinv.report.writing.levels", interrupted)
+        out = tmp_path / "r.html"
+        out.write_text("old")
+        result = run("report", files / "rows.model", files / "rows.svm", "-o", out)
+        assert result.exit_code == 130
+        assert "interrupted: nothing was written" in result.stderr
+        assert out.read_text() == "old"
 
     def test_without_jinja(self, files, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "jinja2", None)

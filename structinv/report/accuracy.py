@@ -80,13 +80,14 @@ def accuracy(subject: Subject, found: Levels) -> Section:
         f"under attack counts {units} that are classified correctly after the worst perturbation found. "
         f"Certified accuracy counts {units} that are classified correctly after every declared "
         "perturbation. The accuracy under the worst perturbation is between these two.",
-        f"Certified accuracy for {subject.oracle_name}: {share(own.correct)}, on "
+        f"Certified accuracy ({subject.oracle_name}): {share(own.correct)}, on "
         f"{how_many(own.correct)} {units}. Its 95 % interval is {interval(own.correct)}, for new "
         f"{units} of the same distribution.",
     ]
     if not found.by_number:
-        rows = [("without perturbations", share(subject.correct), "", "")]
-        rows.append((subject.oracle_name, *_measures(own)))
+        rows = [(subject.oracle_name, *_measures(own))]
+        if subject.perturbs:
+            rows.insert(0, ("none", *_measures(subject.certificate(subject.unperturbed))))
         columns = ["perturbations", "under attack", "certified", "tight margins"]
         return Section("accuracy", "Accuracy", [*content, table(rows, columns)])
     rows = [(str(number), *_measures(each)) for number, each in found.by_number.items()]

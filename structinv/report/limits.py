@@ -8,11 +8,11 @@ import numpy as np
 
 from ..certificates.certificate import Certificate
 from ..estimators.target_labels import label_name
-from ..oracles import Identity, InvarianceOracle
+from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..solvers import Status
 from ..utils.html import Html
-from ..utils.summaries import how_many
+from ..utils.summaries import how_many, number_of
 from .section import Section, bullets
 from .subject import Subject
 
@@ -64,15 +64,19 @@ def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) 
 
 
 def _of_the_oracle(subject: Subject) -> list[Item]:
-    oracle, (one, _) = subject.oracle, subject.unit
+    if not subject.perturbs:
+        text = "The model has no oracle. Its certificates are for unperturbed data only."
+        return [("All perturbations", text)]
+    oracle = subject.oracle
     items = [("Other perturbations", f"The certificates hold for these only: {subject.oracle_name}.")]
     others = dict.fromkeys(_OTHERS[name] for name in _names_in(oracle) if name in _OTHERS)
     edit = oracle.get_params(deep=True).get("edit", oracle.get_params(deep=True).get("oracle__edit"))
     items += [("Other edits", text) for text in [*others, *filter(None, [_TOKENS.get(edit)])]]
     counted = oracle.counted()
     if counted is not None:
-        items.append(("More edits", f"More than {counted.most} edits of one {one}."))
-    elif oracle.finite and not isinstance(oracle, Identity):
+        edits = number_of(counted.most, "edit")
+        items.append(("More edits", f"More than {edits} of one {subject.edited}."))
+    elif oracle.finite:
         items.append(
             ("Values in between", "The perturbations are a list. Other values are not covered.")
         )
@@ -111,9 +115,7 @@ def _of_the_bounds(subject: Subject, certificate: Certificate) -> list[Item]:
     _, units = subject.unit
     is_open = ~certificate.exact
     if not np.any(is_open):
-        text = (
-            f"All worst-case margins of these {units} are tight, so the certificates miss none of them."
-        )
+        text = f"None here: the worst-case margins of all these {units} are tight."
         return [("Loose bounds", text)]
     items = [
         (

@@ -26,7 +26,9 @@ def margins(subject: Subject, certificate: Certificate) -> Section:
         f"{share(certificate.correct)} of the worst-case margins are above 0, and {share(clean > 0)} of "
         "the margins without perturbations."
     )
-    groups = {"without perturbations": clean, "worst case": certificate.margins}
+    groups = {"without perturbations": clean}
+    if subject.perturbs:
+        groups["worst case"] = certificate.margins
     content: list[str | Html] = [
         "The margin of a sample is the score of its true label minus the largest other score. A "
         "positive worst-case margin is a certificate. Scores are not probabilities. Their scale depends "

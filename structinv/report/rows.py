@@ -23,6 +23,8 @@ from .subject import Subject
 # Features in a list of decisive features, and in the table of an edit.
 _MOST_FEATURES = 12
 _MOST_EDITED = 12
+# An effect below this share of the largest one counts as none.
+_NO_EFFECT = 1e-6
 
 
 class RowSubject(Subject):
@@ -88,9 +90,8 @@ class RowSubject(Subject):
         if getattr(self.model, "coef_", None) is None:
             return Section("decisive", "Decisive samples", self._support_vectors())
         content: list[str | Html] = []
-        if self.shape is not None:
-            content += self._weight_images()
-        return Section("decisive", "Decisive features", [*content, *self._weights(), *self._edited()])
+        content += self._weights() if self.shape is None else self._weight_images()
+        return Section("decisive", "Decisive features", [*content, *self._edited()])
 
     def _support_vectors(self) -> list[str | Html]:
         content: list[str | Html] = [
@@ -138,7 +139,9 @@ class RowSubject(Subject):
         for name, row in zip(names, weights, strict=True):
             effects = row * means
             best = np.argsort(-effects, kind="stable")[:_MOST_FEATURES]
-            listed = [f"{self.name(k)} ({effects[k]:.3g})" for k in best if effects[k] > 0]
+            # Rounding errors of weights are not effects.
+            least = _NO_EFFECT * np.abs(effects).max(initial=0.0)
+            listed = [f"{self.name(k)} ({effects[k]:.3g})" for k in best if effects[k] > least]
             rows.append((name, ", ".join(listed) or "none"))
         columns = ["class", "features that raise its score (effect)"]
         return [*content, table(rows, columns, left=(0, 1))]
@@ -173,8 +176,10 @@ class RowSubject(Subject):
         return [text, table(rows, ["feature", units, "share"])]
 
     def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
-        rows, labels = some_rows(self.X, chosen), self.labels[chosen]
         content: list[str | Html] = [self._choice(chosen)]
+        if not len(chosen):
+            return Section("examples", "Worst perturbations", content)
+        rows, labels = some_rows(self.X, chosen), self.labels[chosen]
         if self.shape is not None:
             titles = [self._title(number) for number in chosen]
             found = worst_cases(self.model, dense(rows), labels, shape=self.shape, titles=titles)
@@ -185,13 +190,6 @@ class RowSubject(Subject):
                 content.append(Html(f"<h3>{escaped(self._title(number))}</h3>"))
                 content += self._example(row, labels[place], number)
         return Section("examples", "Worst perturbations", content)
-
-    def _choice(self, chosen: np.ndarray) -> str:
-        one, units = self.unit
-        return (
-            f"These {len(chosen)} {units} have the smallest margins under attack among the {units} that "
-            f"are classified correctly without perturbations. The number of a {one} counts from 0."
-        )
 
     def _title(self, number: int) -> str:
         one, _ = self.unit
@@ -234,6 +232,8 @@ class RowSubject(Subject):
         moved = moved[np.argsort(-np.abs(after - before)[moved], kind="stable")]
         rows = [(self.name(int(k)), f"{before[k]:.4g}", f"{after[k]:.4g}") for k in moved[:_MOST_EDITED]]
         text = f"Margin {margins[0]:.4g} to {margins[1]:.4g}."
+        if not rows:
+            return [f"{text} No feature changes."]
         return [text, table(rows, ["feature", "before", "after"]), *_more(len(moved))]
 
 
@@ -241,6 +241,7 @@ class TextSubject(RowSubject):
     """Classifier of texts, with certificates for edits of tokens."""
 
     unit = "text", "texts"
+    edited = "text"
     certifies_input = True
 
     def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:

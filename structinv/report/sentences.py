@@ -11,7 +11,7 @@ import numpy as np
 
 from ..certificates.certificate import Certificate
 from ..inspection.positions import transition_weights
-from ..oracles import InvarianceOracle
+from ..oracles import Budget, InvarianceOracle
 from ..utils.html import Html, escaped, marked
 from ..utils.matrices import dense
 from .section import Section, percent, share, table
@@ -26,6 +26,11 @@ class SentenceSubject(Subject):
     """Sequence model with labeled sentences."""
 
     unit = "sentence", "sentences"
+
+    @property
+    def edited(self) -> str:  # type: ignore[override]
+        """Noun of a sample whose edits are counted: all tokens share a `Budget`."""
+        return "sentence" if isinstance(self.oracle, Budget) else "token"
 
     @property
     def labels(self) -> np.ndarray:
@@ -114,10 +119,7 @@ class SentenceSubject(Subject):
         return str(self._columns[column])
 
     def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
-        content: list[str | Html] = [
-            f"These {len(chosen)} sentences have the smallest margins under attack among the sentences "
-            "that are classified correctly without perturbations."
-        ]
+        content: list[str | Html] = [self._choice(chosen)]
         for number in chosen.tolist():
             content.append(Html(f"<h3>{escaped(f'Sentence {number}')}</h3>"))
             content += self._example(number)

@@ -62,6 +62,8 @@ class Subject(ABC):
 
     # Noun of one sample, and of several.
     unit = "row", "rows"
+    # Noun of a sample whose edits are counted.
+    edited = "row"
     # Whether certificates hold for edits of the raw data.
     certifies_input = False
 
@@ -72,9 +74,13 @@ class Subject(ABC):
 
     @property
     def oracle_name(self) -> str:
-        """Oracle as text, for readers."""
-        name = oracle_name(self.oracle)
-        return f"none: the oracle is {name}" if isinstance(self.oracle, Identity) else name
+        """Oracle as text, for readers; "none" without perturbations."""
+        return oracle_name(self.oracle) if self.perturbs else "none"
+
+    @property
+    def perturbs(self) -> bool:
+        """True if the model has an oracle with perturbations."""
+        return not isinstance(self.oracle, Identity)
 
     @property
     def unperturbed(self) -> InvarianceOracle:
@@ -125,6 +131,16 @@ class Subject(ABC):
     @abstractmethod
     def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
         """Return the section with the worst perturbations of some samples."""
+
+    def _choice(self, chosen: np.ndarray) -> str:
+        """Return the rule that selects the samples whose worst perturbations are shown."""
+        one, units = self.unit
+        if not len(chosen):
+            return f"No {one} is both classified correctly and perturbed, or none was requested."
+        return (
+            f"These {len(chosen)} {units} have the smallest margins under attack. All of them are "
+            f"classified correctly without perturbations. The number of a {one} counts from 0."
+        )
 
     def name(self, column: int) -> str:
         """Return the name of a feature."""

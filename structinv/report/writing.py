@@ -210,13 +210,15 @@ def _sections(subject: Subject, numbers: list[int], n_examples: int) -> tuple[li
     """Return all sections that come from the evaluation, and the certificate of the model."""
     found = levels(subject, numbers)
     own = found.own
+    # Without an oracle there is no perturbation to show.
+    chosen = _chosen(subject, own, n_examples if subject.perturbs else 0)
     sections = [
         about(subject),
         subject.data(),
         accuracy(subject, found),
         subject.classes(own),
         subject.decisive(),
-        subject.examples(_chosen(subject, own, n_examples), own),
+        subject.examples(chosen, own),
         margins(subject, own),
         parameters(subject),
         training(subject),

@@ -239,9 +239,11 @@ class Solution(Summarized):
         Returns
         -------
         str
-            SVG element; empty if no check had finite bounds with a positive gap.
+            SVG element; empty unless two checks had finite bounds with a positive gap.
         """
-        gaps = [(each.primal - each.dual) / max(each.primal, _TINY) for each in self.history]
+        gaps = np.array([(one.primal - one.dual) / max(one.primal, _TINY) for one in self.history])
+        if np.count_nonzero(np.isfinite(gaps) & (gaps > 0)) < 2:
+            return ""
         # Model files may lack times.
         quantity = "seconds" if any(each.seconds for each in self.history) else "iterations"
         name = quantity if quantity == "seconds" else "iteration"

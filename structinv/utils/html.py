@@ -14,8 +14,9 @@ import numpy as np
 # Joiners of letters and emoji remain. The other format characters can hide or reorder text.
 _JOINERS = "\u200c\u200d"
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-# Names wrap on narrow screens, numbers do not.
-_LEFT, _RIGHT = "text-align: left; min-width: 5em; overflow-wrap: anywhere", "text-align: right"
+_LEFT, _RIGHT = "text-align: left", "text-align: right"
+# On narrow screens texts wrap, also within long words; names and numbers do not.
+_TEXT = "; min-width: 5em; overflow-wrap: anywhere"
 # Tables scroll in their own box, so that a page never does.
 _BOX = "overflow-x: auto; max-width: 100%"
 _CELL = "padding: 0.15em 0.6em; vertical-align: top"
@@ -98,7 +99,8 @@ def _cells(row: Sequence[object], aligned: frozenset[int], row_names: bool) -> s
     cells = []
     for place, cell in enumerate(row):
         name, scope = ("th", ' scope="row"') if row_names and place == 0 else ("td", "")
-        cells.append(f'<{name}{scope} style="{_style(place, aligned)}">{escaped(cell)}</{name}>')
+        style = _style(place, aligned) + (_TEXT if name == "td" and place in aligned else "")
+        cells.append(f'<{name}{scope} style="{style}">{escaped(cell)}</{name}>')
     return "".join(cells)
 
 
