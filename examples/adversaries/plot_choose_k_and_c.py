@@ -61,6 +61,7 @@ for ax, column in zip(axes, ("clean", "certified"), strict=True):
     frame = plt.Rectangle((place - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=4)
     ax.add_patch(frame).set_clip_on(False)
     ax.set(xticks=range(len(costs)), xticklabels=costs, yticks=range(len(changes)), yticklabels=changes)
+    ax.spines[:].set_visible(True)
     ax.set_xlabel("C")
 axes[0].set(title="Clean accuracy, %", ylabel="K, removed words declared in training")
 axes[1].set_title("Certified accuracy for 5 removed words, %")
@@ -87,4 +88,5 @@ for number in (0, 5, found.best_params_["oracle__max_changes"]):
 # fit the selected setting on all mails.
 #
 # ``found.plot()`` plots the same table as lines with standard errors. :func:`~structinv.select_widths`
-# selects the ranges of transformations of images.
+# selects the ranges of transformations of images. See also
+# :doc:`/guide/tune`.

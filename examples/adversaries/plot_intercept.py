@@ -97,4 +97,4 @@ print(f"C = {model.C}: error {errors[0]:.1f} to {errors[-1]:.1f} %, "
 #
 # Pass ``fit_intercept=False`` to :class:`~structinv.InvariantLinearSVC` on mail. Keep the default
 # ``fit_intercept=True`` if the proportion of the classes remains the same, or if a false-positive rate
-# sets the threshold.
+# sets the threshold. See also :doc:`/guide/texts`.

@@ -62,7 +62,7 @@ models = {
 }
 errors = {name: 1 - model.fit(X, y).score(X_test, y_test) for name, model in models.items()}
 for name, error in errors.items():
-    print(f"{name:<16} error {error:.1%}")
+    print(f"{name:<16} error {100 * error:.1f} %")
 
 # %%
 # Twelve points are few, so the errors depend on the draw. Here are the means over ten other draws.
@@ -94,8 +94,11 @@ for ax, (name, model) in zip(axes.flat, models.items(), strict=True):
         ax.scatter(
             *X[y == label].T, color=colors[label], marker=markers[label], edgecolor="black", zorder=3
         )
-    ax.set(title=f"{name}: {errors[name]:.1%} error", aspect="equal", xlim=(0, 3.2), ylim=(0, 3.2))
+    ax.set(
+        title=f"{name}: {100 * errors[name]:.1f} % error", aspect="equal", xlim=(0, 3.2), ylim=(0, 3.2)
+    )
     ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(True)
 fig.suptitle("Five ways learn that only the direction matters, the ordinary SVM does not")
 
 # %%
@@ -109,3 +112,5 @@ fig.suptitle("Five ways learn that only the direction matters, the ordinary SVM 
 # - The set kernel (1.6 %) depends on distances between sets only, so its boundary has small corners.
 # - Augmentation (0.4 %) has the lowest error here. Its boundary is almost that of the worst case, but it
 #   has no certificates.
+#
+# :doc:`/choose` compares the same methods on images.

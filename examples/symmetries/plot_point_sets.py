@@ -84,3 +84,4 @@ for name in ("Gaussian kernel", "all orders"):
 #
 # Up to six points, :class:`~structinv.kernels.OrbitMean` averages over all orders. For more points, pass
 # ``n_draws``. ``Permutations(shape, axes="both")`` permutes rows and columns of a matrix of distances.
+# See also :doc:`/guide/molecules`.

@@ -120,4 +120,5 @@ fig.suptitle("All five ways reduce the error, but not all make the model robust"
 # The average makes the function smooth along the transformations, but not constant: 24 %. It is exactly
 # invariant for whole groups, such as rotations by 90 degrees.
 #
-# Only the worst case and both kernels have certificates. They also certify new images without labels.
+# Only the worst case and both kernels have certificates. They also certify new images without
+# labels. :doc:`/evidence/images` has the same comparison on MNIST.

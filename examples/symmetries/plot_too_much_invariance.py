@@ -107,4 +107,5 @@ print(found)
 # 180 degrees are equally good within these errors. Few labels do not show that a range is too large.
 # Choose the smallest of these ranges, and declare only rotations that occur in your data.
 #
-# See :class:`~structinv.model_selection.WidthsSelection` for the table and the plot of the result.
+# See :class:`~structinv.model_selection.WidthsSelection` for the table and the plot of the result,
+# and :doc:`/guide/invariant_kernels`.

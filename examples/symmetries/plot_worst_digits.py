@@ -66,7 +66,8 @@ for panels, (name, (images, predictions, changes)) in zip(axes, shown.items(), s
         image, predicted, change, label = drawn
         ax.imshow(image.reshape(8, 8), cmap="gray_r")
         ax.set(xticks=[], yticks=[])
-        ax.set_title(change, fontsize=8)
+        ax.spines[:].set_visible(True)
+        ax.set_title(change, fontsize=8, weight="normal", loc="center")
         color = "black" if predicted == label else "#D55E00"
         ax.set_xlabel(f"predicts {predicted}", fontsize=9, color=color)
 fig.suptitle("A small shift or rotation changes every prediction of the plain model")
@@ -77,3 +78,4 @@ fig.suptitle("A small shift or rotation changes every prediction of the plain mo
 # robust model. The robust model is also more accurate on the original digits: 0.968 instead of 0.945.
 #
 # :class:`~structinv.inspection.WorstCasesDisplay` draws such a picture for one model in one call.
+# See also :doc:`/guide/images`.
