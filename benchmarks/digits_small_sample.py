@@ -184,7 +184,7 @@ def print_tables(runs: Mapping[str, Found], sizes: Sequence[int]) -> None:
             [name, *(mean_and_error(scale * values(runs, size, name, what), form) for size in sizes)]
             for name in names
         ]
-        print(table(title, head, rows, key=what))
+        print(table(title, head, rows, key={"error": "errors"}.get(what, what)))
     rows = [
         [name, *(mean_and_error(100 * paired(runs, size, name), "+.2f") for size in sizes)]
         for name in names if name != "VirtualSVC"

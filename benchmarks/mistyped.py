@@ -262,7 +262,7 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
     print(table(
         f"{setting}, {options.sentences} training sentences: F1 of spans, by share of test tokens\n"
         f"that are mistyped, lower-cased or unseen; last, one kind alone at {KIND_RATE:.0%}",
-        headers, rows,
+        headers, rows, f"{setting}_f1".replace(" ", "_"),
     ))  # fmt: skip
     rows = [
         [one.method, *(f"{a:.1f} / {b:.1f}" for a, b in zip(one.positions, one.whole, strict=True))]
@@ -272,6 +272,7 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
         f"{setting}: certified, % of positions / of whole sentences, first {options.certified} test\n"
         "sentences unchanged; k features of a sentence dropped (not tokens, not typos: one word\n"
         "fills features of up to five positions)", ["method", *(f"k={k}" for k in DROPPED)], rows,
+        f"{setting}_certified".replace(" ", "_"),
     ))  # fmt: skip
 
 

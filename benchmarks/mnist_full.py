@@ -379,7 +379,7 @@ def report(curve) -> None:
         ]
         for each in curve
     ]  # fmt: skip
-    print(table("All of MNIST, by round", headers, rows))
+    print(table("All of MNIST, by round", headers, rows, key="rounds"))
 
 
 def options() -> argparse.Namespace:

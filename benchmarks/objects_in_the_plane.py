@@ -25,7 +25,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import CenteredNorm
 from matplotlib.lines import Line2D
-from report import table, versions
+from report import add_record_option, table, versions, write_record
 from sklearn.svm import SVC
 
 from structinv import InvariantSVC
@@ -150,7 +150,7 @@ def print_tables(draws: int) -> None:
                 f"points of unknown size, sigma {sigma:g}, means of {draws} draws",
                 heads,
                 lines,
-                f"sigma_{sigma:g}",
+                f"sigma_{sigma:g}".replace(".", "_"),
             )
         )
 
@@ -161,10 +161,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=10)
+    add_record_option(parser)
     parser.add_argument("--plot", type=Path, help="write the picture to this file")
     options = parser.parse_args()
     print(f"{versions()}\n")
     print_tables(options.draws)
+    write_record(
+        options.record,
+        "generated, two classes of directions, 60 rows",
+        seeds=f"0 to {options.draws - 1} (draws)",
+    )
     if options.plot:
         picture(options.plot, points(60, 0))
 

@@ -145,9 +145,10 @@ def main() -> None:
         parts = split(images(name, options.data), 3 if options.quick else size, options.seed)
         repeats = 1 if options.quick else options.repeats
         results.append(compare(name, *parts, repeats, options.tol))
-    head = ["set", "samples", "fit", "SVC", "ratio", "support", "error", "SVC"]
-    head += ["predict", "SVC", "ratio", "passes"]
-    title = f"{versions()}, {machine()}\nmedians of {options.repeats}, seconds"
+    head = ["set", "samples", "fit, structinv", "fit, SVC", "ratio of fits", "ratio of support vectors"]
+    head += ["error", "error, SVC", "predict, structinv", "predict, SVC", "ratio of predict", "passes"]
+    print(f"{versions()}, {machine()}")
+    title = f"medians of {options.repeats}, seconds"
     print(table(title, head, [one.cells() for one in results], key="fits"))
     write_record(options.record, "MNIST, 8 x 8 digits of scikit-learn, Olivetti faces", seeds="0")
 
