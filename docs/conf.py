@@ -72,6 +72,7 @@ html_theme_options = {
     "secondary_sidebar_items": {
         "**": ["page-toc", "sg_download_links"],
         "index": [],
+        "evidence/index": [],
     },
 }
 
