@@ -9,7 +9,7 @@ from structinv.functionals import Evaluation, Folded, Gradient
 from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean
 from structinv.kernels.checked_kernel import kernel_diagonal
 from structinv.kernels.combinations import Product, Scaled, Sum
-from structinv.kernels.kernel_names import check_kernel
+from structinv.kernels.kernel_names import validate_kernel
 from structinv.kernels.spectral_distributions import Spectrum
 from structinv.oracles import Flip, Identity
 
@@ -187,7 +187,7 @@ def test_combinations_have_the_symmetry_of_their_parts(kind):
 def test_declarations_must_be_bool(name):
     kind = type("Vague", (Gaussian,), {"__module__": __name__, name: "perhaps"})
     with pytest.raises(TypeError, match=f"Vague.{name} must be True or False, got 'perhaps'"):
-        check_kernel("kernel", kind())
+        validate_kernel("kernel", kind())
 
 
 @pytest.mark.parametrize("word", ["translations", None, ["isometries"], np.array(["nothing"])])
@@ -203,7 +203,7 @@ def test_unknown_symmetries_are_errors(word):
         2.0 * Wordy(),
     ):
         with pytest.raises(ValueError, match=r"Wordy.symmetry must be one of \['nothing', "):
-            check_kernel("kernel", kernel)
+            validate_kernel("kernel", kernel)
 
 
 class Drawn(Spectrum):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
 from ..kernels.checked_kernel import kernel_matrix
-from ..kernels.kernel_names import check_kernel
+from ..kernels.kernel_names import validate_kernel
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import Cache
@@ -216,7 +216,7 @@ class KernelFeatures(OrbitFeatures):
     def _check_kernel(self) -> Kernel:
         """Return the base kernel; raise TypeError or ValueError for invalid parameters."""
         kernel = Gaussian() if self.kernel is None else self.kernel
-        check_kernel("kernel", kernel, allowed="a Kernel or None")
+        validate_kernel("kernel", kernel, allowed="a Kernel or None")
         if not isinstance(self.layers, Integral) or isinstance(self.layers, bool):
             raise TypeError(f"layers must be 1 or 2, got {self.layers!r}")
         if self.layers not in (1, 2):

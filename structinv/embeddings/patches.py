@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel
 from ..kernels.checked_kernel import ISOMETRIES, PERMUTATIONS
-from ..kernels.kernel_names import check_kernel
+from ..kernels.kernel_names import validate_kernel
 from ..oracles import ImageShape, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
@@ -298,7 +298,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for name in ("oracle", "whole"):
             _check_kind(name, getattr(self, name), InvarianceOracle)
         if self.kernel is not None:
-            check_kernel("kernel", self.kernel, allowed="None or a Kernel")
+            validate_kernel("kernel", self.kernel, allowed="None or a Kernel")
         _check_kind("below", self.below, PatchOrbits)
         checked_random(self.random_state)
         if self.n_components > self.n_patches:

@@ -13,7 +13,7 @@ from ..functionals.representers import Representers
 from ..oracles import InvarianceOracle
 from ..terms import Penalty
 from ..utils.parameters import check_number
-from .parameters import loss_of_name
+from .parameters import as_loss
 from .row_shapes import shaped
 
 INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
@@ -28,8 +28,8 @@ class Invariances:
         Families.
     nu : float or sequence of float
         Weights (>= 0), one for all families or one per family.
-    losses : str or sequence of str
-        Names of losses, one for all families or one per family.
+    losses : str, ScalarLoss or sequence of them
+        Losses or their names, one for all families or one per family.
     parameters : dict, sequence of dict or None
         Parameters of the losses.
 
@@ -60,7 +60,7 @@ class Invariances:
             check_number("nu", number)
         # A single value is checked even without families.
         found = [
-            loss_of_name("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")
+            as_loss("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")
             for name, own in zip(names, settings, strict=False)
         ]
         self.nu, self.losses = weights[:size], found[:size]

@@ -12,6 +12,7 @@ from ..certificates.certificate import WorstChange, worst_change_in
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
+from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..structures.bound import BoundStructure
@@ -111,10 +112,10 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.
-    invariance_loss : str or sequence of str, default="squared"
+    invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
-        values.
+        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
+        few large values.
     invariance_loss_params : dict, sequence of dict or None, default=None
         Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
         families or one per family.
@@ -245,7 +246,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     class_weight: dict | str | None = None
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
-    invariance_loss: str | Sequence[str] = "squared"
+    invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
     max_support_vectors: int | None = None
 

@@ -14,6 +14,7 @@ from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
+from ..losses import ScalarLoss
 from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..solvers import Solution
@@ -47,7 +48,7 @@ class KernelMachine(InvariantEstimator):
     cache_mb: float
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
-    invariance_loss: str | Sequence[str] = "squared"
+    invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
     oracle: InvarianceOracle | None = None
 

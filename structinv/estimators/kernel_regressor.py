@@ -13,6 +13,7 @@ from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_utils import precision
+from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..spaces import Space
@@ -97,10 +98,10 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.
-    invariance_loss : str or sequence of str, default="squared"
+    invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
-        values.
+        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
+        few large values.
     invariance_loss_params : dict, sequence of dict or None, default=None
         Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
         families or one per family.
@@ -208,7 +209,7 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     cache_mb: float = 1000
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
-    invariance_loss: str | Sequence[str] = "squared"
+    invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
     max_support_vectors: int | None = None
 

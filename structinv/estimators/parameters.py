@@ -45,19 +45,19 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
         raise ValueError(f"sample_weight must contain numbers: {error}") from None
 
 
-def loss_of_name(
-    argument: str, name: Any, parameters: Any, allowed: Collection[str], or_else: str
+def as_loss(
+    argument: str, given: Any, parameters: Any, allowed: Collection[str], or_else: str
 ) -> ScalarLoss:
-    """Return a loss by name, with its parameters.
+    """Return a loss by name with its parameters, or a given loss.
 
     Parameters
     ----------
     argument : str
         Name of the argument, for messages. ``argument + "_params"`` is that of the parameters.
-    name : str
-        Name of the loss.
+    given : str or ScalarLoss
+        Name of the loss, or the loss itself.
     parameters : dict or None
-        Parameters of the loss.
+        Parameters of a loss with a name.
     allowed : collection of str
         Allowed names.
     or_else : str
@@ -68,20 +68,27 @@ def loss_of_name(
     TypeError, ValueError
         If the name is not allowed, or if the loss does not have these parameters or values.
     """
-    if not isinstance(name, str) or name not in allowed:
-        raise ValueError(f"{argument} must be one of {list(allowed)}, got {name!r}")
-    kind = LOSSES[name]
+    if isinstance(given, ScalarLoss):
+        if parameters is not None:
+            raise ValueError(
+                f"{argument}_params must be None if {argument} is a ScalarLoss, got {parameters!r}"
+            )
+        given.validate()
+        return given
+    if not isinstance(given, str) or given not in allowed:
+        raise ValueError(f"{argument} must be one of {list(allowed)} or a ScalarLoss, got {given!r}")
+    kind = LOSSES[given]
     if parameters is not None and not isinstance(parameters, dict):
         raise TypeError(f"{argument}_params must be a dict or {or_else}, got {parameters!r}")
-    given = parameters or {}
+    values = parameters or {}
     known = set(kind().get_params())
-    unknown = set(given) - known
+    unknown = set(values) - known
     if unknown:
-        allowed_parameters = f"contain only {sorted(known)}" if known else "be empty"
+        rule = f"contain only {sorted(known)}" if known else "be empty"
         raise ValueError(
-            f"{argument}_params must {allowed_parameters} for {argument}={name!r}, got {sorted(unknown)}"
+            f"{argument}_params must {rule} for {argument}={given!r}, got {sorted(unknown)}"
         )
-    loss = kind(**given)
+    loss = kind(**values)
     loss.validate()
     return loss
 

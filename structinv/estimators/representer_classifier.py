@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
+from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass
@@ -18,7 +19,7 @@ from ..terms import Objective
 from .callbacks import labeled_alone
 from .parameters import check_oracle_type
 from .problem import Problem
-from .representer_machine import OF_MARGINS, RepresenterMachine
+from .representer_machine import RepresenterMachine
 from .row_shapes import flat_rows, learn_shape, shaped
 from .target_labels import (
     as_labels,
@@ -31,7 +32,7 @@ from .target_labels import (
 )
 from .uninformative_fits import warn_if_uninformative
 
-CLASSIFIER_LOSSES = (*OF_MARGINS, "squared", "epsilon_insensitive")
+CLASSIFIER_LOSSES = ("logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive")
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -90,14 +91,15 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         Families of functionals for smoothness penalties, such as derivatives at all training samples. A
         family that was bound to samples (`Functional.bind`) keeps these samples. Add families to make
         the function less sensitive.
-    loss : {"logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"}, default="logistic"
-        Loss of labeled samples. The first three are losses of margins. "squared" and
-        "epsilon_insensitive" are losses of ``f(x) - y`` with labels y of -1 and 1. Squared losses have
-        no factor 1/2. Choose "logistic" for `predict_proba`.
-    invariance_loss : str or sequence of str, default="squared"
+    loss : str or ScalarLoss, default="logistic"
+        Loss of labeled samples. "logistic", "hinge" and "squared_hinge" are losses of margins. "squared"
+        and "epsilon_insensitive" are losses of ``f(x) - y`` with labels y of -1 and 1. Squared losses
+        have no factor 1/2. Choose "logistic" for `predict_proba`. An instance is a loss of margins if
+        its attribute `of_margins` is True.
+    invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
-        values.
+        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
+        few large values.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.
@@ -105,7 +107,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
         it. Set it to True for classes of very different size.
     loss_params : dict or None, default=None
-        Parameters of `loss`, such as ``{"epsilon": 0.1}`` for "epsilon_insensitive".
+        Parameters of `loss`, such as ``{"epsilon": 0.1}`` for "epsilon_insensitive". None if `loss` is
+        an instance.
     invariance_loss_params : dict, sequence of dict or None, default=None
         Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
         families or one per family.
@@ -226,7 +229,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     """
 
     _: KW_ONLY
-    loss: str = "logistic"
+    loss: str | ScalarLoss = "logistic"
     oracle: InvarianceOracle | None = None
     class_weight: dict | str | None = None
     unlabeled: Any = "auto"

@@ -33,15 +33,13 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import checked_weights, loss_of_name
+from .parameters import as_loss, checked_weights
 from .problem import Problem
 from .row_shapes import flat_rows, shaped
 
 # Copies of the Gram matrix in memory: scaled ones and factors.
 COPIES_OF_A_TABLE = 5
 KERNELS = ("laplacian", "linear", "poly", "rbf")
-# Losses of ``y f(x)``; the others are losses of ``f(x) - y``.
-OF_MARGINS = ("logistic", "hinge", "squared_hinge")
 
 
 @dataclass(eq=False, repr=False)
@@ -51,8 +49,8 @@ class RepresenterMachine(KernelMachine):
     kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
     _: KW_ONLY
     invariances: Sequence[Functional] = ()
-    loss: str = "squared"
-    invariance_loss: str | Sequence[str] = "squared"
+    loss: str | ScalarLoss = "squared"
+    invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     nu: float | Sequence[float] = 1.0
     bias: bool = False
     loss_params: dict | None = None
@@ -93,7 +91,7 @@ class RepresenterMachine(KernelMachine):
 
     def _loss(self) -> ScalarLoss:
         """Return the loss of labeled rows, with checked parameters."""
-        return loss_of_name("loss", self.loss, self.loss_params, self._losses, "None")
+        return as_loss("loss", self.loss, self.loss_params, self._losses, "None")
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         return Representer(), "the objective has losses of functionals"
@@ -125,7 +123,7 @@ class RepresenterMachine(KernelMachine):
     def _plain(self, problem: Problem, system: Representers) -> Term:
         """Return the loss of labeled rows without perturbations, separate for each function."""
         n_outputs, targets, loss = problem.targets.shape[1], problem.targets.ravel(), self._loss()
-        loss = Affine(loss, targets) if self.loss in OF_MARGINS else Affine(loss, 1.0, targets)
+        loss = Affine(loss, targets) if loss.of_margins else Affine(loss, 1.0, targets)
         family = FamilyFunctionals(system, 0, n_outputs)
         return Penalty(family, loss, np.repeat(problem.weights, n_outputs))
 

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..kernels.checked_kernel import kernel_matrix
+from ..losses import ScalarLoss
 from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
@@ -74,13 +75,13 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         Families of functionals for smoothness penalties, such as derivatives at all training samples. A
         family that was bound to samples (`Functional.bind`) keeps these samples. Add families to make
         the function less sensitive.
-    loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
-        Loss of ``f(x) - y``; "squared" has no factor 1/2. Choose "absolute" or "huber" for targets with
-        outliers.
-    invariance_loss : str or sequence of str, default="squared"
+    loss : str or ScalarLoss, default="squared"
+        Loss of ``f(x) - y``: "squared" (without a factor 1/2), "epsilon_insensitive", "absolute",
+        "huber" or an instance. Choose "absolute" or "huber" for targets with outliers.
+    invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
-        values.
+        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
+        few large values.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.
@@ -88,7 +89,8 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
         it; pass False for others. Without a constant, predictions far from the samples tend to 0.
     loss_params : dict or None, default=None
-        Parameters of `loss`, such as ``{"epsilon": 0.1}`` or ``{"width": 1.0}``.
+        Parameters of `loss`, such as ``{"epsilon": 0.1}`` or ``{"width": 1.0}``. None if `loss` is an
+        instance.
     invariance_loss_params : dict, sequence of dict or None, default=None
         Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
         families or one per family.
@@ -235,6 +237,14 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             float(self._loss().get_params().get("epsilon", 0.0)),
         )
         warn_if_unexplained(fitted, stacklevel=6)
+
+    def _loss(self) -> ScalarLoss:
+        loss = super()._loss()
+        if loss.of_margins:
+            raise ValueError(
+                f"loss must be a loss of errors, got {loss!r}, which is a loss of margins of labels"
+            )
+        return loss
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -15,6 +15,7 @@ from .families import (
 )
 from .folding import Folded
 from .functional_checks import check_functional
+from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .vicinal_averages import VicinalAverages
 
 # The tests of the contract run through this table.
@@ -35,18 +36,23 @@ REGISTRY: dict[str, type[Functional]] = {
 }
 
 __all__ = [
+    "Derivatives",
     "Difference",
     "DirectionalDerivative",
     "Evaluation",
     "Folded",
     "Functional",
     "Gradient",
+    "Gradients",
     "GraphLaplacian",
     "LocalAverage",
+    "Part",
     "PartialDerivative",
     "SecondDerivative",
+    "SecondDerivatives",
     "Tangents",
     "TransformDifference",
+    "Values",
     "VicinalAverages",
     "check_functional",
 ]

@@ -36,8 +36,7 @@ class Functional(BaseEstimator, ABC):
     The increase of f from each row to a point one step ahead, as a custom family:
 
     >>> import numpy as np
-    >>> from structinv.functionals import Functional
-    >>> from structinv.functionals.parts import Values
+    >>> from structinv.functionals import Functional, Values
     >>> from structinv.kernels import Linear
     >>> class Rise(Functional):
     ...     def __init__(self, step=1.0):

@@ -7,6 +7,7 @@ from .base import Kernel
 from .custom_kernels import CallableKernel, PrecomputedKernel
 from .dot_products import Linear, Polynomial
 from .indefinite import min_eigenvalue, psd_corrected
+from .kernel_checks import check_kernel
 from .orbits import OrbitDistance, OrbitMean
 from .radial import Gaussian, Laplacian, Matern, RationalQuadratic
 from .sets import SetKernel
@@ -40,6 +41,7 @@ __all__ = [
     "TangentOverlapKernel",
     "TangentVectorKernel",
     "VicinalKernel",
+    "check_kernel",
     "min_eigenvalue",
     "psd_corrected",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from ..utils.parameters import check_number
 from .base import Kernel, Partials
 from .checked_kernel import SYMMETRIES, kernel_diagonal, kernel_matrix
-from .kernel_names import check_kernel
+from .kernel_names import validate_kernel
 
 
 class CompositeKernel(Kernel):
@@ -60,7 +60,7 @@ class _Pointwise(CompositeKernel):
 
     def validate(self, n_features: int | None = None) -> None:
         for name in self._names:
-            check_kernel(name, getattr(self, name), n_features)
+            validate_kernel(name, getattr(self, name), n_features)
 
     @property
     def smoothness(self) -> float:

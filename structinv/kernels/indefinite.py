@@ -12,7 +12,7 @@ from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
 from ..utils.resources import check_memory
 from .base import Kernel
 from .checked_kernel import kernel_diagonal, kernel_matrix
-from .kernel_names import check_kernel
+from .kernel_names import validate_kernel
 from .kernel_utils import check_rows, precision, same_precision
 from .row_cache import RowCache
 
@@ -60,7 +60,7 @@ def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     >>> min_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
     (-1.0, 1.0)
     """
-    check_kernel("kernel", kernel)
+    validate_kernel("kernel", kernel)
     check_rows(X, X)
     if not len(X):
         raise ValueError(f"X must have rows, got shape {X.shape}")
@@ -137,7 +137,7 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     >>> SVC(kernel=kernel).fit(X, y).predict(X[:2]).shape
     (2,)
     """
-    check_kernel("kernel", kernel)
+    validate_kernel("kernel", kernel)
     check_spectrum(spectrum)
     rows = np.asarray(X) if not isinstance(X, np.ndarray) else X
     check_rows(rows, rows)
@@ -299,7 +299,7 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
         self.min_eigenvalue = min_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
-        check_kernel("kernel", self.kernel)
+        validate_kernel("kernel", self.kernel)
         if n_features is not None and n_features != self.rows.shape[1]:
             raise ValueError(
                 f"X must have the {self.rows.shape[1]} features of the rows of the spectrum correction, "
@@ -355,7 +355,7 @@ class ShiftedKernel(_TrainingRowsKernel):
         self.min_eigenvalue = min_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
-        check_kernel("kernel", self.kernel, n_features)
+        validate_kernel("kernel", self.kernel, n_features)
 
     def matrix(self, X, Y, norms=None):
         check_rows(X, Y)

@@ -24,14 +24,14 @@ _WRITTEN = {"rbf": "Gaussian", "gaussian": "Gaussian", "poly": "Polynomial", "po
 _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 
 
-def check_kernel(
+def validate_kernel(
     name: str, kernel: Any, n_features: int | None = None, allowed: str = "a Kernel"
 ) -> None:
     """Raise TypeError or ValueError unless `kernel` is a valid Kernel.
 
     Examples
     --------
-    >>> check_kernel("kernel", "rbf")
+    >>> validate_kernel("kernel", "rbf")
     Traceback (most recent call last):
         ...
     TypeError: kernel must be a Kernel, got 'rbf'; write structinv.kernels.Gaussian(...)
@@ -88,7 +88,7 @@ def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) 
     Gaussian(sigma=1.4142135623730951)
     """
     made = _find_kernel(kernel, gamma, degree, coef0, X)
-    check_kernel("kernel", made, X.shape[1])
+    validate_kernel("kernel", made, X.shape[1])
     return made
 
 

@@ -15,7 +15,7 @@ from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
-from .kernel_names import check_kernel
+from .kernel_names import validate_kernel
 from .kernel_utils import check_rows, holds, precision, same_precision
 from .orbit_tables import mean_diagonal, mean_table
 from .row_cache import RowCache
@@ -100,7 +100,7 @@ class OrbitMean(CompositeKernel):
 
     def validate(self, n_features: int | None = None) -> None:
         as_oracle(self.oracle)
-        check_kernel("kernel", self.kernel, n_features)
+        validate_kernel("kernel", self.kernel, n_features)
         check_n_draws(self.n_draws)
         check_seed(self.random_state)
         if n_features is not None:

@@ -14,7 +14,7 @@ from ..oracles.geometry import region_of, tangent_planes
 from ..regions import Region
 from .base import Kernel
 from .indefinite import check_spectrum, psd_corrected
-from .kernel_names import check_kernel
+from .kernel_names import validate_kernel
 from .kernel_utils import check_rows, describe, precision, same_precision
 from .row_cache import RowCache
 
@@ -106,7 +106,7 @@ class SetKernel(Kernel):
         check_sides(self.sides, SIDES)
         if self.spectrum is not None:
             check_spectrum(self.spectrum)
-        check_kernel("kernel", self.kernel, n_features)
+        validate_kernel("kernel", self.kernel, n_features)
         if (self.kernel.uses_distances, self.kernel.uses_products) != (True, False):
             raise ValueError(
                 "kernel must be a function of distances alone, such as Gaussian, Matern or "

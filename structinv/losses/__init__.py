@@ -2,7 +2,9 @@
 
 from .base import ScalarLoss
 from .cvxpy_loss import CvxpyLoss
+from .loss_checks import check_loss
 from .margin_losses import Hinge, Logistic, SquaredHinge
+from .piecewise_linear import Pieces
 from .regression_losses import Absolute, EpsilonInsensitive, Huber, Squared
 
 REGISTRY: dict[str, type[ScalarLoss]] = {
@@ -22,7 +24,9 @@ __all__ = [
     "Hinge",
     "Huber",
     "Logistic",
+    "Pieces",
     "ScalarLoss",
     "Squared",
     "SquaredHinge",
+    "check_loss",
 ]

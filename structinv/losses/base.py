@@ -24,9 +24,13 @@ class ScalarLoss(BaseEstimator, ABC):
         Lower bound of r. A subclass must set it.
     smooth : bool
         True if r' is Lipschitz continuous. A smooth loss has a `curvature`.
+    of_margins : bool
+        True if classifiers apply r to the margin ``y f(x)`` with labels y of -1 and 1. False, the
+        default, if r is a loss of an error ``f(x) - y``.
 
     See Also
     --------
+    check_loss : Test the methods of a loss.
     CvxpyLoss : Loss defined by a cvxpy expression.
     Hinge : Loss of a margin.
     Squared : Loss of an error.
@@ -53,6 +57,7 @@ class ScalarLoss(BaseEstimator, ABC):
 
     lower_bound: float = -np.inf
     smooth: bool = False
+    of_margins: bool = False
     # True if `derivative` is implemented; planes require it.
     has_slopes: bool = True
 
@@ -269,8 +274,13 @@ class MoreauEnvelope(ScalarLoss):
         """Lower bound of the loss."""
         return self.loss.lower_bound
 
+    @property
+    def of_margins(self) -> bool:  # type: ignore[override]
+        """True if the loss is a loss of a margin."""
+        return self.loss.of_margins
+
     def validate(self) -> None:
-        check_loss("loss", self.loss)
+        validate_loss("loss", self.loss)
         check_number("width", self.width, strict=True)
 
     def value(self, u):
@@ -312,7 +322,7 @@ class MoreauEnvelope(ScalarLoss):
         return MoreauEnvelope(self.loss.take(indices), self.width)
 
 
-def check_loss(name: str, loss: Any) -> None:
+def validate_loss(name: str, loss: Any) -> None:
     """Raise TypeError unless `loss` is a ScalarLoss, and validate its parameters."""
     if not isinstance(loss, ScalarLoss):
         raise TypeError(f"{name} must be a ScalarLoss, got {loss!r}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import ScalarLoss, check_loss
+from .base import ScalarLoss, validate_loss
 from .piecewise_linear import Pieces
 
 
@@ -52,7 +52,7 @@ class Affine(ScalarLoss):
         return self.loss.smooth
 
     def validate(self) -> None:
-        check_loss("loss", self.loss)
+        validate_loss("loss", self.loss)
         for name, allowed in [("signs", "-1 or +1"), ("targets", "finite numbers")]:
             given = np.asarray(getattr(self, name))
             if given.dtype.kind not in "iuf":
@@ -160,7 +160,7 @@ class ConcatenatedLoss(ScalarLoss):
         if not len(self.losses):
             raise ValueError("losses must have at least one loss, got 0")
         for place, loss in enumerate(self.losses):
-            check_loss(f"losses[{place}]", loss)
+            validate_loss(f"losses[{place}]", loss)
         for size in self.sizes:
             allowed = "sizes must be integers of at least 0"
             if not isinstance(size, (int, np.integer)) or isinstance(size, bool):

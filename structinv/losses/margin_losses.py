@@ -28,6 +28,7 @@ class Logistic(ScalarLoss):
     """
 
     lower_bound = 0.0
+    of_margins = True
     smooth = True
 
     def value(self, u):
@@ -79,6 +80,7 @@ class Hinge(ScalarLoss):
     """
 
     lower_bound = 0.0
+    of_margins = True
 
     def value(self, u):
         return np.maximum(0.0, 1.0 - u)
@@ -118,6 +120,7 @@ class SquaredHinge(ScalarLoss):
     """
 
     lower_bound = 0.0
+    of_margins = True
     smooth = True
 
     def value(self, u):

@@ -1,7 +1,7 @@
 """Perturbation sets as geometric sets: lists, boxes, tangent planes, ellipsoids."""
 
 from .affine_subspaces import AffineSubspaces
-from .base import Region
+from .base import Region, SquaredDistances
 from .boxes import Boxes
 from .ellipsoids import Ellipsoids
 from .point_lists import Points
@@ -13,5 +13,6 @@ __all__ = [
     "AffineSubspaces",
     "Points",
     "Region",
+    "SquaredDistances",
     "Zonotopes",
 ]

@@ -4,6 +4,7 @@ from .base import Term
 from .objective import Objective
 from .one_change import OneChange
 from .penalty import Penalty
+from .planes import PlaneSet
 from .worst_case import WorstCase
 
 # Terms that train output structures, by `Structure.term`.
@@ -12,6 +13,7 @@ REGISTRY: dict[str, type[Term]] = {"worst_case": WorstCase, "one_change": OneCha
 __all__ = [
     "Objective",
     "Penalty",
+    "PlaneSet",
     "Term",
     "WorstCase",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..losses import ScalarLoss
-from ..losses.base import check_loss
+from ..losses.base import validate_loss
 from ..oracles.base import InvarianceOracle
 from ..oracles.query import Violations
 from ..spaces import Space
@@ -62,7 +62,7 @@ class WorstMargin(WorstCase):
         weights: ArrayLike = 1.0,
         classes: np.ndarray | None = None,
     ) -> None:
-        check_loss("loss", loss)
+        validate_loss("loss", loss)
         if not loss.has_slopes or loss.domain()[1] > 0:
             raise ValueError(f"loss must be a margin loss with slopes of at most 0, got {loss!r}")
         super().__init__(X, y, oracle, Binary(), weights, classes, cost=np.zeros((2, 2)))

@@ -1,0 +1,233 @@
+"""`check_loss` and `check_kernel`: they accept correct classes and name the defect of others."""
+
+import numpy as np
+import pytest
+
+from structinv import CheckError, RepresenterClassifier, RepresenterRegressor
+from structinv.functionals import Gradient
+from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitMean, SetKernel, check_kernel
+from structinv.losses import (
+    Absolute,
+    CvxpyLoss,
+    Hinge,
+    Huber,
+    Logistic,
+    Pieces,
+    ScalarLoss,
+    Squared,
+    SquaredHinge,
+    check_loss,
+)
+from structinv.oracles import Box, Flip
+
+from .test_kernels import EVERY_CASE, NAMES
+from .test_losses import LOSSES
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(24, 5))
+
+
+class Pinball(ScalarLoss):
+    """Loss of a quantile."""
+
+    lower_bound = 0.0
+
+    def __init__(self, quantile=0.5):
+        self.quantile = quantile
+
+    def value(self, u):
+        return np.maximum(-self.quantile * u, (1 - self.quantile) * u)
+
+    def derivative(self, u):
+        return np.where(u < 0, -self.quantile, 1 - self.quantile)
+
+    def conjugate(self, p):
+        low, high = self.domain()
+        return np.where((p >= low - 1e-12) & (p <= high + 1e-12), 0.0, np.inf)
+
+    def prox(self, u, step):
+        return u - np.clip(u, -step * self.quantile, step * (1 - self.quantile))
+
+    def pieces(self):
+        return Pieces.row([0.0], [-self.quantile, 1 - self.quantile], [0.0, 0.0])
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Pinball(0.9)], ids=repr)
+def test_correct_losses_pass(loss):
+    check_loss(loss)
+
+
+def changed(base, **methods):
+    """Make a subclass with some methods or attributes replaced."""
+    return type("Wrong", (base,), {"__module__": __name__, **methods})()
+
+
+WRONG_LOSSES = {
+    "value: must be at least lower_bound": changed(Squared, lower_bound=1.0),
+    "lower_bound: must be a finite number": changed(Squared, lower_bound=-np.inf),
+    "value: must be convex": changed(Squared, value=lambda self, u: np.sqrt(np.abs(u))),
+    "value: must be finite": changed(Squared, value=lambda self, u: np.where(u > 19, np.inf, u * u)),
+    "derivative: must be a subgradient": changed(Squared, derivative=lambda self, u: u),
+    "conjugate: must be p u - r": changed(Squared, conjugate=lambda self, p: p * p / 2),
+    "conjugate: must be infinite": changed(
+        Hinge, conjugate=lambda self, p: np.where(p > -2, np.clip(p, -1, 0), np.inf)
+    ),
+    "conjugate: must be p t - r": changed(
+        Hinge, conjugate=lambda self, p: np.where(np.abs(p + 0.5) > 0.5001, np.inf, -(p**2))
+    ),
+    "prox: with step 0.01": changed(Hinge, prox=lambda self, u, step: u),
+    "conjugate_prox: with step": changed(Squared, conjugate_prox=lambda self, p, step: p),
+    "curvature: must be": changed(Squared, curvature=lambda self, u: np.ones(np.shape(u))),
+    "pieces: must have": changed(Squared, pieces=lambda self: Pieces.row([], [0.0], [1.0])),
+    "domain: must contain": changed(Squared, domain=lambda self: (np.array(-1.0), np.array(1.0))),
+    "value: must act on each element": changed(
+        Squared,
+        value=lambda self, u: u * u + 1e-3 * np.ndim(u),
+        conjugate=lambda self, p: p * p / 4 - 1e-3,
+    ),
+    "value: must return an array": changed(Squared, value=lambda self, u: float(np.sum(u))),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_LOSSES)
+def test_the_defect_of_a_loss_is_named(message):
+    with pytest.raises(CheckError, match=f"Wrong.{message}"):
+        check_loss(WRONG_LOSSES[message])
+
+
+def test_losses_without_derivative_and_other_objects_are_refused():
+    with pytest.raises(ValueError, match="loss must have a derivative"):
+        check_loss(CvxpyLoss(lambda u: u))
+    with pytest.raises(TypeError, match="loss must be a ScalarLoss"):
+        check_loss("hinge")
+
+
+def test_classes_that_cannot_be_pickled_are_refused():
+    with pytest.raises(CheckError, match="clone and pickle must work"):
+        check_loss(changed(Squared))
+    with pytest.raises(CheckError, match="clone and pickle must work"):
+        check_kernel(changed(Linear), ROWS)
+
+
+KERNELS = [
+    *(kernel for kernel, _ in EVERY_CASE),
+    Gaussian() + Linear(),
+    Gaussian() * Linear(),
+    3.0 * Matern(2.0, nu=1.5),
+    OrbitMean(Flip(shape=(1, 5)), Gaussian()),
+    SetKernel(Box(0.1), Gaussian()),
+]
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("kernel", KERNELS, ids=[*NAMES, "sum", "product", "scaled", "orbit", "set"])
+def test_correct_kernels_pass(kernel, scale):
+    check_kernel(kernel, scale * ROWS)
+
+
+def of_gaussian(function):
+    """Make the method `matrix` of a function of the Gaussian kernel matrix."""
+
+    def matrix(self, X, Y, norms=None):
+        return function(Gaussian().matrix(X, Y), X, Y)
+
+    return matrix
+
+
+WRONG_KERNELS = {
+    r"matrix\(X, X\) must be symmetric": changed(
+        Gaussian, matrix=of_gaussian(lambda K, X, Y: K * (1 + X[:, :1] ** 2))
+    ),
+    "diagonal": changed(Gaussian, diagonal=lambda self, X: np.full(len(X), 2.0)),
+    "definite must be False": changed(
+        Gaussian,
+        matrix=lambda self, X, Y, norms=None: np.cos(np.linalg.norm(X[:, None] - Y, axis=2)),
+    ),
+    "values must not depend on the other rows": changed(
+        Gaussian,
+        matrix=of_gaussian(lambda K, X, Y: K * (1 + 1e-3 * len(X) * len(Y)) / (1 + 24**2 * 1e-3)),
+    ),
+    "the Lipschitz constant": changed(Gaussian, lipschitz=lambda self, n_features=None: 0.5),
+    "the symmetry 'isometries' does not hold": changed(
+        Laplacian, matrix=Laplacian.matrix, symmetry="isometries"
+    ),
+    "adds_features must be False": changed(Gaussian, adds_features=True),
+    r"entry \(0, 0\) of partials": changed(
+        Gaussian, _partials=lambda self, s, t, order: Gaussian(2.0)._partials(s, t, order)
+    ),
+    r"entry \(1, 0\) of partials": changed(
+        Gaussian,
+        _partials=lambda self, s, t, order: {
+            key: values * (1 + 0.1 * key[0]) for key, values in Gaussian()._partials(s, t, order).items()
+        },
+    ),
+    "smoothness must be 0": changed(Linear, uses_products=False, smoothness=2.0),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_KERNELS)
+def test_the_defect_of_a_kernel_is_named(message):
+    with pytest.raises(CheckError, match=f"Wrong: .*{message}"):
+        check_kernel(WRONG_KERNELS[message], ROWS)
+
+
+def test_rows_and_kernels_of_a_wrong_type_are_refused():
+    with pytest.raises(TypeError, match="kernel must be a Kernel"):
+        check_kernel("rbf", ROWS)
+    for rows in (ROWS[0], ROWS[:1], np.full((3, 2), np.nan)):
+        with pytest.raises(ValueError, match="X must have at least two finite rows"):
+            check_kernel(Gaussian(), rows)
+
+
+# -- losses as parameters of estimators ------------------------------------------------------------
+
+TARGETS = np.sin(ROWS[:, 0]) + 0.1 * RNG.normal(size=24)
+LABELS = np.where(ROWS[:, 0] > 0, "b", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [("logistic", Logistic()), ("squared_hinge", SquaredHinge()), ("squared", Squared())],
+)
+def test_a_classifier_with_an_instance_is_that_with_the_name(name, loss):
+    first, second = (
+        RepresenterClassifier(loss=each, tol=1e-8).fit(ROWS, LABELS).alpha_ for each in (name, loss)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(("name", "loss"), [("absolute", Absolute()), ("huber", Huber())])
+def test_a_regressor_with_instances_is_that_with_the_names(name, loss):
+    settings = {"invariances": [Gradient()], "nu": 0.1, "tol": 1e-8}
+    first, second = (
+        RepresenterRegressor(loss=each, invariance_loss=each, **settings).fit(ROWS, TARGETS).alpha_
+        for each in (name, loss)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_the_pinball_loss_of_one_half_is_half_the_absolute_loss():
+    median = RepresenterRegressor(loss=Pinball(0.5), C=2.0, tol=1e-8).fit(ROWS, TARGETS)
+    absolute = RepresenterRegressor(loss="absolute", C=1.0, tol=1e-8).fit(ROWS, TARGETS)
+    np.testing.assert_allclose(median.predict(ROWS), absolute.predict(ROWS), atol=1e-4)
+
+
+@pytest.mark.parametrize("quantile", [0.25, 0.75])
+def test_the_pinball_loss_has_its_quantile_of_targets_below_the_prediction(quantile):
+    """At the optimum with a free constant: at most the quantile below, and at most the rest above."""
+    model = RepresenterRegressor(loss=Pinball(quantile), tol=1e-8).fit(ROWS, TARGETS)
+    errors = TARGETS - model.predict(ROWS)
+    assert np.mean(errors < -1e-3) <= quantile
+    assert np.mean(errors > 1e-3) <= 1 - quantile
+
+
+def test_losses_that_do_not_fit_are_refused():
+    cases = [
+        (RepresenterRegressor(loss=Hinge()), "loss must be a loss of errors, got Hinge"),
+        (RepresenterRegressor(loss=Squared(), loss_params={}), "loss_params must be None if loss is a"),
+        (RepresenterRegressor(loss=Huber(-1.0)), "width must be a number above 0"),
+        (RepresenterRegressor(loss="hinge"), "loss must be one of .* or a ScalarLoss, got 'hinge'"),
+    ]
+    for model, message in cases:
+        with pytest.raises(ValueError, match=message):
+            model.fit(ROWS, TARGETS)
