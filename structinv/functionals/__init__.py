@@ -15,7 +15,7 @@ from .families import (
 )
 from .folding import Folded
 from .functional_checks import check_functional
-from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
+from .parts import Derivatives, Gradients, SecondDerivatives, Values
 from .vicinal_averages import VicinalAverages
 
 # The tests of the contract run through this table.
@@ -46,7 +46,6 @@ __all__ = [
     "Gradients",
     "GraphLaplacian",
     "LocalAverage",
-    "Part",
     "PartialDerivative",
     "SecondDerivative",
     "SecondDerivatives",

@@ -44,10 +44,10 @@ class Part(ABC):
 
     Parameters
     ----------
-    points : (u, d) array
+    points : ndarray of shape (u, n_features)
         Points of the values or derivatives.
-    mix : CSR matrix (size, n_atoms), optional
-        Weights of the atoms in each functional; by default the identity.
+    mix : CSR matrix of shape (size, n_atoms), optional
+        Weights of the entries in each functional; by default the identity.
     blur : float, default=0.0
         Variance of Gaussian noise; f is averaged over it first.
     """
@@ -73,6 +73,11 @@ class Part(ABC):
             Class and method that returned the part, for messages.
         n_features : int
             Number of features that points must have.
+
+        Returns
+        -------
+        Part
+            The validated part.
 
         Raises
         ------
@@ -113,26 +118,94 @@ class Part(ABC):
 
     @abstractmethod
     def listed(self, atoms: np.ndarray) -> Atoms:
-        """Return the atoms with these numbers."""
+        """Return the atoms with these numbers.
+
+        Parameters
+        ----------
+        atoms : ndarray of int of shape (n_chosen,)
+            Numbers of atoms.
+
+        Returns
+        -------
+        Atoms
+            The chosen atoms.
+        """
 
     @abstractmethod
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """Map coefficients of atoms to those of all values (u,) or derivatives (u, d)."""
+        """Map coefficients of atoms to those of all values or derivatives.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_atoms,)
+            One coefficient per atom.
+
+        Returns
+        -------
+        ndarray of shape (u,) or (u, n_features)
+            Coefficients of the values, or of the partial derivatives.
+        """
 
     @abstractmethod
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        """Map all values or derivatives to atoms, (n_atoms,); transpose of `spread`."""
+        """Map all values or derivatives to atoms; transpose of `spread`.
+
+        Parameters
+        ----------
+        jets : ndarray of shape (u,) or (u, n_features)
+            Values, or partial derivatives.
+
+        Returns
+        -------
+        ndarray of shape (n_atoms,)
+            One number per atom.
+        """
 
     def to_atoms(self, coefficients: np.ndarray) -> np.ndarray:
-        """Map coefficients of functionals (size, ...) to those of atoms (n_atoms, ...)."""
+        """Map coefficients of functionals to those of atoms.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (size, ...)
+            Coefficients of the functionals.
+
+        Returns
+        -------
+        ndarray of shape (n_atoms, ...)
+            Coefficients of the atoms.
+        """
         return coefficients if self.mix is None else self._mix_transposed @ coefficients
 
     def from_atoms(self, values: np.ndarray) -> np.ndarray:
-        """Map values of atoms (n_atoms, ...) to those of functionals (size, ...)."""
+        """Map values of atoms to those of functionals.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_atoms, ...)
+            Values of the atoms.
+
+        Returns
+        -------
+        ndarray of shape (size, ...)
+            Values of the functionals.
+        """
         return values if self.mix is None else self.mix @ values
 
     def chosen(self, functionals: np.ndarray | None) -> tuple[Atoms, Any]:
-        """Return the atoms of some functionals (None for all), and the mix for them."""
+        """Return the atoms of some functionals, and the mix for them.
+
+        Parameters
+        ----------
+        functionals : ndarray of int of shape (n_chosen,) or None
+            Numbers of functionals; None for all.
+
+        Returns
+        -------
+        atoms : Atoms
+            The atoms in the functionals.
+        mix : CSR matrix or None
+            Weights of the atoms; None for the identity.
+        """
         if functionals is None:
             return self.listed(np.arange(self.n_atoms)), self.mix
         if self.mix is None:
@@ -142,7 +215,18 @@ class Part(ABC):
         return self.listed(used), rows[:, used]
 
     def scaled(self, factor: float) -> Part:
-        """Return the part of the functionals times a number."""
+        """Return the part of the functionals times a number.
+
+        Parameters
+        ----------
+        factor : float
+            The number.
+
+        Returns
+        -------
+        Part
+            A part with a scaled mix.
+        """
         mix = sp.identity(self.n_atoms, format="csr") if self.mix is None else self.mix
         return replace(self, mix=factor * mix)
 
@@ -150,7 +234,15 @@ class Part(ABC):
     def monomials(self, degree: int) -> np.ndarray:
         """Apply the functionals to 1, and for degree 1 also to each coordinate.
 
-        The shape is (size, 1) or (size, 1 + d).
+        Parameters
+        ----------
+        degree : {0, 1}
+            Degree of the polynomials.
+
+        Returns
+        -------
+        ndarray of shape (size, 1) or (size, 1 + n_features)
+            Values of the functionals.
         """
 
     @cached_property
@@ -164,8 +256,12 @@ class Values(Part):
 
     Parameters
     ----------
-    points, mix, blur
-        Fields of `Part`.
+    points : ndarray of shape (u, n_features)
+        Points of the values or derivatives.
+    mix : CSR matrix of shape (size, n_atoms), optional
+        Weights of the entries in each functional; by default the identity.
+    blur : float, default=0.0
+        Variance of Gaussian noise; f is averaged over it first.
 
     See Also
     --------
@@ -174,6 +270,7 @@ class Values(Part):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import Values
     >>> Values(np.zeros((3, 2))).size
     3
     """
@@ -205,10 +302,25 @@ class Gradients(Part):
 
     Parameters
     ----------
-    points, mix, blur
-        Fields of `Part`.
-    features : (n_chosen,) array of int, optional
+    points : ndarray of shape (u, n_features)
+        Points of the values or derivatives.
+    mix : CSR matrix of shape (size, n_atoms), optional
+        Weights of the entries in each functional; by default the identity.
+    blur : float, default=0.0
+        Variance of Gaussian noise; f is averaged over it first.
+    features : ndarray of int of shape (n_chosen,), optional
         Numbers of the chosen features; by default all.
+
+    See Also
+    --------
+    Derivatives : Derivatives along directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals import Gradients
+    >>> Gradients(np.zeros((3, 2)), features=np.array([1])).size
+    3
     """
 
     features: np.ndarray | None = None
@@ -265,10 +377,25 @@ class Derivatives(Part):
 
     Parameters
     ----------
-    points, mix, blur
-        Fields of `Part`.
-    directions : (u, t, d) array
+    points : ndarray of shape (u, n_features)
+        Points of the values or derivatives.
+    mix : CSR matrix of shape (size, n_atoms), optional
+        Weights of the entries in each functional; by default the identity.
+    blur : float, default=0.0
+        Variance of Gaussian noise; f is averaged over it first.
+    directions : ndarray of shape (u, t, n_features)
         Directions of each point.
+
+    See Also
+    --------
+    Gradients : Derivatives with respect to features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals import Derivatives
+    >>> Derivatives(np.zeros((3, 2)), directions=np.ones((3, 4, 2))).size
+    12
     """
 
     directions: np.ndarray | None = None
@@ -312,10 +439,26 @@ class SecondDerivatives(Part):
 
     Parameters
     ----------
-    points, mix, blur
-        Fields of `Part`.
-    left, right : (u, d) arrays
+    points : ndarray of shape (u, n_features)
+        Points of the values or derivatives.
+    mix : CSR matrix of shape (size, n_atoms), optional
+        Weights of the entries in each functional; by default the identity.
+    blur : float, default=0.0
+        Variance of Gaussian noise; f is averaged over it first.
+    left, right : ndarray of shape (u, n_features)
         First and second direction of each point.
+
+    See Also
+    --------
+    Derivatives : First derivatives along directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals import SecondDerivatives
+    >>> first = np.array([[1.0, 0.0]])
+    >>> SecondDerivatives(np.zeros((1, 2)), left=first, right=first).size
+    1
     """
 
     left: np.ndarray | None = None
@@ -339,7 +482,7 @@ class SecondDerivatives(Part):
         return Atoms(self.points[atoms], (self.left[atoms], self.right[atoms]), self.blur)
 
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """Raise NotImplementedError: the Gram matrix is formed in blocks instead."""
+        # The Gram matrix is formed in blocks instead.
         raise NotImplementedError("SecondDerivatives does not support products without a Gram matrix")
 
     def collect(self, jets: np.ndarray) -> np.ndarray:

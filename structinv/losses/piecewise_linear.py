@@ -27,10 +27,16 @@ class Pieces:
     slopes : ndarray of shape (n, m + 1)
         Slope of each piece.
 
+    See Also
+    --------
+    ScalarLoss : Its method `pieces` returns such a table.
+
     Examples
     --------
     The derivative of ``|u|`` jumps from -1 to 1.
 
+    >>> import numpy as np
+    >>> from structinv.losses import Pieces
     >>> pieces = Pieces.row([0.0], [-1.0, 1.0], [0.0, 0.0])
     >>> pieces.derivative(np.array([-2.0, 3.0]))
     array([-1.,  1.])
@@ -42,7 +48,20 @@ class Pieces:
 
     @classmethod
     def row(cls, breaks: ArrayLike, intercepts: ArrayLike, slopes: ArrayLike) -> Pieces:
-        """Return the pieces of a loss that is the same for every element."""
+        """Return the pieces of a loss that is the same for every element.
+
+        Parameters
+        ----------
+        breaks : array-like of shape (m,)
+            Limits of the pieces, increasing.
+        intercepts, slopes : array-like of shape (m + 1,)
+            Intercept and slope of the derivative on each piece.
+
+        Returns
+        -------
+        Pieces
+            A table with one row.
+        """
         lists = (breaks, intercepts, slopes)
         return cls(*(np.asarray(numbers, dtype=float)[None, :] for numbers in lists))
 
@@ -57,6 +76,7 @@ class Pieces:
 
         Examples
         --------
+        >>> from structinv.losses import Pieces
         >>> jump = Pieces.row([1.0], [-1.0, 0.0], [0.0, 0.0])
         >>> line = Pieces.row([], [0.0], [2.0])
         >>> Pieces.join([(jump, 1), (line, 2)]).breaks.ravel()
@@ -71,22 +91,61 @@ class Pieces:
         )
 
     def take(self, indices: Any) -> Pieces:
-        """Return the rows of some elements; a single row stands for all elements."""
+        """Return the rows of some elements; a single row stands for all elements.
+
+        Parameters
+        ----------
+        indices : slice or ndarray
+            Elements, as an index of NumPy.
+
+        Returns
+        -------
+        Pieces
+            The chosen rows.
+        """
         if len(self.breaks) == 1:
             return self
         rows = np.arange(len(self.breaks))[indices]
         return Pieces(self.breaks[rows], self.intercepts[rows], self.slopes[rows])
 
     def derivative(self, u: ArrayLike) -> np.ndarray:
-        """Return the derivatives at `u`, (..., n); at a jump, the left derivatives."""
+        """Return the derivatives; at a jump, the left derivatives.
+
+        Parameters
+        ----------
+        u : array-like of shape (..., n)
+            Arguments.
+
+        Returns
+        -------
+        ndarray of shape (..., n)
+            Derivatives.
+        """
         return self._look_up(self.intercepts, u) + self._look_up(self.slopes, u) * u
 
     def curvature(self, u: ArrayLike) -> np.ndarray:
-        """Return the slopes of the derivatives at `u`, (..., n)."""
+        """Return the slopes of the derivatives.
+
+        Parameters
+        ----------
+        u : array-like of shape (..., n)
+            Arguments.
+
+        Returns
+        -------
+        ndarray of shape (..., n)
+            Second derivatives.
+        """
         return self._look_up(self.slopes, u)
 
     def kinks(self) -> np.ndarray:
-        """Return True for each derivative with a jump above rounding errors, (n,)."""
+        """Return True for each derivative with a jump above rounding errors.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            One entry per loss.
+        """
         _, before, after = self._at_breaks()
         return np.any(self._jumps(before, after), axis=1)
 
@@ -112,8 +171,15 @@ class Pieces:
         weights : ndarray of shape (size,)
             One weight per row, or any number of weights if there is a single row.
 
+        Returns
+        -------
+        Segments
+            The segments.
+
         Examples
         --------
+        >>> import numpy as np
+        >>> from structinv.losses import Pieces
         >>> Pieces.row([], [0.0], [2.0]).segments(np.array([1.0, 2.0])).bend
         array([0.5 , 0.25])
         """
@@ -147,9 +213,14 @@ class Pieces:
         )
 
     def bounds_its_minima(self) -> np.ndarray:
-        """Return True for each loss that increases in both directions, (n,).
+        """Return True for each loss that increases in both directions.
 
         Losses of a margin increase in one direction only.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            One entry per loss.
         """
         last = np.count_nonzero(np.isfinite(self.breaks), axis=1)
         rows = np.arange(len(last))
@@ -157,7 +228,20 @@ class Pieces:
         return falls & ((self.slopes[rows, last] > 0) | (self.intercepts[rows, last] > 0))
 
     def affine(self, signs: ArrayLike, targets: ArrayLike) -> Pieces:
-        """Return the pieces of ``r(signs * u - targets)``; each sign is -1 or +1."""
+        """Return the pieces of ``r(signs * u - targets)``.
+
+        Parameters
+        ----------
+        signs : array-like of shape (n,) or float
+            -1 or +1 for each element.
+        targets : array-like of shape (n,) or float
+            Shift of each element.
+
+        Returns
+        -------
+        Pieces
+            Pieces of the shifted losses.
+        """
         signs, targets = np.broadcast_arrays(np.atleast_1d(signs), targets)
         old = self._spread(max(len(self.breaks), len(signs)))
         signs, targets = signs[:, None], targets[:, None]
@@ -175,7 +259,18 @@ class Pieces:
         )
 
     def envelope(self, width: float) -> Pieces:
-        """Return the pieces of the Moreau envelope: jumps become slopes of ``1 / width``."""
+        """Return the pieces of the Moreau envelope: jumps become slopes of ``1 / width``.
+
+        Parameters
+        ----------
+        width : float
+            Width of the envelope (> 0).
+
+        Returns
+        -------
+        Pieces
+            Pieces of the smooth losses.
+        """
         at, before, after = self._at_breaks()
         ends = np.stack([self.breaks + width * before, self.breaks + width * after], axis=2)
         intercepts = np.empty((len(at), 2 * at.shape[1] + 1))

@@ -17,6 +17,17 @@ class SquaredDistances(NamedTuple):
         Squared distances of the nearest points found, which are upper bounds.
     lower : ndarray of shape (n, m)
         Lower bounds; the same array as `upper` if distances are exact up to rounding.
+
+    See Also
+    --------
+    Region : Base class with methods that return these distances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.regions import Points
+    >>> Points(np.array([[[0.0], [2.0]]])).from_points(np.array([[5.0]])).upper
+    array([[9.]])
     """
 
     upper: np.ndarray

@@ -71,6 +71,19 @@ class PlaneSet:
         need them.
     passes : (m,) array of int, optional
         Number of passes in each sum of planes, for solvers that sum over passes.
+
+    See Also
+    --------
+    structinv.solvers.Solver : Its method `planes` returns planes of the state.
+    structinv.solvers.Solution : Its attribute `planes` starts another fit.
+
+    Examples
+    --------
+    >>> from structinv import InvariantLinearSVC
+    >>> model = InvariantLinearSVC(solver="frank_wolfe").fit([[0.0], [1.0]], [0, 1])
+    >>> planes = model.solution_.planes
+    >>> bool(planes.alphas.max() <= 1)
+    True
     """
 
     normals: Normals
@@ -85,19 +98,53 @@ class PlaneSet:
         return len(self.offsets)
 
     def written(self) -> PlaneSet:
-        """Return the planes with normals that do not change with the dual state."""
+        """Return the planes with normals that do not change with the dual state.
+
+        Returns
+        -------
+        PlaneSet
+            The planes with computed normals.
+        """
         made = isinstance(self.normals, ComputedRows)
         return replace(self, normals=self.normals.written()) if made else self
 
     def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
-        """Return some of the planes, with all slopes."""
+        """Return some of the planes, with all slopes.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Numbers of planes.
+
+        Returns
+        -------
+        PlaneSet
+            The chosen planes.
+        """
         passes = None if self.passes is None else self.passes[rows]
         own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.alphas[rows]
         return PlaneSet(*own, self.summed, self.slopes, passes)
 
     @classmethod
     def of_sum(cls, space: Space, f: np.ndarray, offset: float, weights: np.ndarray) -> PlaneSet:
-        """Return one plane with normal `f` that bounds the weighted sum of all blocks."""
+        """Return one plane with normal `f` that bounds the weighted sum of all blocks.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Normal of the plane.
+        offset : float
+            Offset of the plane.
+        weights : ndarray of shape (n_blocks,)
+            Weights of the blocks in the sum.
+
+        Returns
+        -------
+        PlaneSet
+            The plane, with the dual variable 1.
+        """
         whole = np.full(1, -1)
         return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
 
@@ -105,6 +152,22 @@ class PlaneSet:
         self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Return normal and offset of a plane that bounds the weighted sum of all blocks.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the normals.
+        weights : ndarray of shape (n_blocks,)
+            Weights of the blocks.
+        lower_bounds : ndarray of shape (n_blocks,)
+            Lower bounds of the blocks.
+
+        Returns
+        -------
+        normal : element
+            Normal of the plane: the function of these dual variables.
+        offset : float
+            Offset of the plane.
 
         Raises
         ------
@@ -124,6 +187,20 @@ class PlaneSet:
         """Return planes that bound the weighted sum of all blocks.
 
         Planes of single blocks are added up to one plane.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the normals.
+        weights : ndarray of shape (n_blocks,)
+            Weights of the blocks.
+        lower_bounds : ndarray of shape (n_blocks,)
+            Lower bounds of the blocks.
+
+        Returns
+        -------
+        PlaneSet
+            Planes of the sum.
 
         Raises
         ------
@@ -151,7 +228,13 @@ class PlaneSet:
         return float(factor)
 
     def by_block(self) -> PlaneSet:
-        """Return these planes; raise ValueError if they bound only the sum of all blocks."""
+        """Return these planes; raise ValueError if they bound only the sum of all blocks.
+
+        Returns
+        -------
+        PlaneSet
+            These planes.
+        """
         if self.summed is not None:
             raise ValueError(
                 "warm_start must have planes of single blocks for SVMStruct, InteriorPoint and "
