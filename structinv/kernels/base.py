@@ -44,6 +44,7 @@ class Kernel(BaseEstimator, ABC):
 
     See Also
     --------
+    check_kernel : Test the values and the properties of a custom kernel.
     CallableKernel : Kernel of a function ``f(X, Y)``, without a class.
     OrbitMean : Average of any kernel over transformations.
 
