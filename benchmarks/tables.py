@@ -125,7 +125,7 @@ def _sorted(table: Table, by: str) -> Table:
 
 def _in_table(text: str) -> str:
     """Escape bars, and keep "1.0 ± 0.1" and "K = 10" on one line."""
-    return re.sub(r" ([±=]) ", rf"{NO_BREAK}\1{NO_BREAK}", re.sub(r"(?<!\\)\|", r"\\|", text))
+    return re.sub(r" ([±=/]) ", rf"{NO_BREAK}\1{NO_BREAK}", re.sub(r"(?<!\\)\|", r"\\|", text))
 
 
 def sources(names: Sequence[str]) -> str:
