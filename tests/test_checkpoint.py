@@ -28,6 +28,7 @@ from structinv.solvers.base import Record
 from structinv.utils.files import write_atomically
 
 from .covering import pairs, slow_unless
+from .platforms import posix_only
 from .problems import counts
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
@@ -344,6 +345,7 @@ KILLED = """
         ],
     ),
 )
+@posix_only
 def test_kill_9(tmp_path, model, solver, tol, writes):
     script, path = tmp_path / "fit.py", tmp_path / "fit.npz"
     write_atomically(

@@ -16,7 +16,10 @@ from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
 from structinv.solvers import Status
 
+from .platforms import posix_only
 from .test_cli import run
+
+pytestmark = posix_only
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ("--max-changes", 10)

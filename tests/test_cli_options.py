@@ -25,6 +25,7 @@ from structinv.model_selection import certified_accuracy_scorer
 from structinv.oracles import Box, FDrop, Identity, ImageShape, Rotations, Shifts
 
 from .covering import pairs
+from .platforms import posix_only
 from .test_cli import fail, run, succeed, table_rows, write_mails
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,11 +122,13 @@ class TestFiles:
 
     @pytest.mark.parametrize("pair", [("-", "-"), ("-", "/dev/stdin"), ("/dev/stdin", "-")])
     @pytest.mark.parametrize("what", [("predict",), ("evaluate",), ("explain", "--row", 0)])
+    @posix_only
     def test_one_input_cannot_be_model_and_rows(self, pair, what):
         name, *options = what
         line = fail(name, *pair, *options)
         assert f"MODEL {pair[0]} and DATA {pair[1]} are both standard input" in line
 
+    @posix_only
     def test_a_pipe_is_read_once(self, folder, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         content = (folder / "rows.svm").read_bytes()

@@ -24,6 +24,7 @@ from structinv.datasets.in_blocks import svmlight_blocks, text_blocks
 from structinv.datasets.opening import _KEPT, opened_once
 from structinv.rows import RowFolder
 
+from .platforms import posix_only
 from .test_cli import fail, run, succeed, write_mails
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,6 +87,7 @@ class TestSVMlight:
         assert same(rows_of(tmp_path / "rows")[0], mail[0])
         assert RowFolder(tmp_path / "rows").notes["source"] == "standard input"
 
+    @posix_only
     def test_a_pipe_longer_than_the_buffer_is_read(self, tmp_path, monkeypatch):
         monkeypatch.setattr(in_blocks, "BLOCK_SIZE", 1 << 20)
         content = b"".join(b"1 %d:%d\n" % (1 + k % 9, k) for k in range(1, 300_000))
@@ -395,6 +397,7 @@ class TestParquet:
         message = fail("convert", "-", tmp_path / "rows", input=content)
         assert "Parquet data must be in a file, but standard input can be read only once" in message
 
+    @posix_only
     def test_a_pipe_is_refused(self, saved, tmp_path):
         content = saved({"a": [1.0], "label": [1]}).read_bytes()
         os.mkfifo(tmp_path / "pipe")
@@ -476,6 +479,7 @@ class TestRefusals:
         assert left(tmp_path) == ["rows", "train"]
 
 
+@posix_only
 def test_ctrl_c(tmp_path):
     """In the middle of a stream that has no end."""
     command = [sys.executable, "-m", "structinv", "convert", "-", str(tmp_path / "rows")]

@@ -25,6 +25,10 @@ from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop
 from structinv.structures import Sequence
 
+from .platforms import posix_only
+
+pytestmark = posix_only
+
 MEMORY = 10**9
 ONE_THREAD = {"threads_per_worker": 1, "dashboard_address": ":0"}
 

@@ -15,6 +15,8 @@ from structinv.datasets import load_jsonlines, load_svmlight, load_table, make_m
 from structinv.datasets.opening import in_columns, kind_of, rereadable
 from structinv.datasets.readers import line_of_row
 
+from .platforms import posix_only
+
 ROWS = b"1 1:2 3:1.5\n-1 2:4 # a comment\n# only a comment\n\n1\n"
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 
@@ -265,6 +267,7 @@ class TestTables:
             load_table(write(tmp_path / "table", content))
 
 
+@posix_only
 def test_pipes_can_be_read_again(tmp_path, monkeypatch):
     assert rereadable(tmp_path / "nowhere") == tmp_path / "nowhere"
     os.mkfifo(tmp_path / "pipe")

@@ -9,7 +9,10 @@ import pytest
 
 from structinv.utils.files import write_atomically
 
+from .platforms import posix_only
 
+
+@posix_only
 def test_an_old_file_is_replaced_and_keeps_its_permissions(tmp_path):
     path = tmp_path / "model"
     path.write_bytes(b"old")
@@ -20,6 +23,7 @@ def test_an_old_file_is_replaced_and_keeps_its_permissions(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@posix_only
 def test_a_pipe_is_written_to():
     code = "from structinv.utils.files import write_atomically; write_atomically('/dev/stdout', b'all')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
@@ -41,6 +45,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert list(tmp_path.iterdir()) == [path]
 
 
+@posix_only
 def test_a_link_is_followed(tmp_path):
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_bytes(b"old")
@@ -55,6 +60,7 @@ def test_a_missing_folder_is_an_error(tmp_path):
         write_atomically(tmp_path / "absent" / "model", b"new")
 
 
+@posix_only
 def test_a_device_is_written_to():
     write_atomically("/dev/null", b"new")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

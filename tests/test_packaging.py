@@ -12,6 +12,8 @@ import pytest
 
 import structinv
 
+from .platforms import posix_only
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "structinv"
 
@@ -209,6 +211,7 @@ def test_readme_starts_with_the_two_commands():
     assert "python -m pytest" in tests
 
 
+@posix_only
 def test_continuous_integration_runs_the_readme_commands():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (extraction,) = re.findall(r"^mapfile -t commands < <\((.*)\)$", script, flags=re.MULTILINE)

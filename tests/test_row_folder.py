@@ -20,6 +20,8 @@ import scipy.sparse as sp
 from structinv.rows import RowFolder, RowSource, RowWriter, growing_array, hidden_folder, writer
 from structinv.utils import files
 
+from .platforms import posix_only
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -144,6 +146,25 @@ class TestRoundTrip:
         moved = np.zeros((50, 32))
         moved[:45, 2:], moved[45:, :30] = X[:45].toarray(), X[45:].toarray()
         assert same(RowFolder(tmp_path / "rows").block(0, 50), moved)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="lists open files as on Linux")
+    def test_no_open_file_is_renamed(self, tmp_path, monkeypatch):
+        """Windows raises an error."""
+        replace, renamed = Path.replace, []
+
+        def checked(path, target):
+            is_open = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+            assert os.path.realpath(path) not in is_open
+            renamed.append(path)
+            return replace(path, target)
+
+        monkeypatch.setattr(Path, "replace", checked)
+        with RowWriter(tmp_path / "rows") as into:
+            into.append(np.eye(3))
+            into.shift_features(2)
+            into.append(np.eye(3))
+        assert renamed
+        assert RowFolder(tmp_path / "rows").shape == (6, 5)
 
     def test_features_are_not_shifted_out_of_range(self, tmp_path):
         with RowWriter(tmp_path / "rows", n_features=4) as into:
@@ -382,6 +403,7 @@ class TestWhereItIsWritten:
         with pytest.raises(FileNotFoundError, match="the folder .*absent does not exist"):
             RowWriter(tmp_path / "absent" / "rows")
 
+    @posix_only
     def test_symbolic_link_stays(self, tmp_path):
         write(tmp_path / "rows", np.eye(3))
         (tmp_path / "link").symlink_to(tmp_path / "rows")
@@ -506,6 +528,7 @@ def started(path, number):
     return process
 
 
+@posix_only
 class TestProcesses:
     def test_ctrl_c(self, older):
         process = started(older, signal.SIGINT)
@@ -633,6 +656,7 @@ class TestDamage:
         with pytest.raises(FileNotFoundError, match="indices.npy"):
             RowFolder(folder)
 
+    @posix_only  # Windows does not rename folders of open files
     def test_a_folder_that_is_replaced_can_be_read_to_its_end(self, folder):
         rows = RowFolder(folder)
         write(folder, np.eye(3), overwrite=True)
@@ -731,7 +755,7 @@ class TestHandles:
 
     def test_reading_works_without_preadv(self, folder, monkeypatch):
         """Windows has no os.preadv."""
-        monkeypatch.delattr(os, "preadv")
+        monkeypatch.delattr(os, "preadv", raising=False)
         self.test_threads_read_at_once(folder)
 
     def test_files_are_closed(self, folder):

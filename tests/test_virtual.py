@@ -16,6 +16,8 @@ from structinv.estimators.virtual import VirtualSupportVectorSVC, VirtualSVC
 from structinv.kernels import Gaussian, Matern, Polynomial
 from structinv.oracles import Box, FDrop, FiniteOracle, InvarianceOracle
 
+from .platforms import posix_only
+
 MACHINES = [VirtualSVC, VirtualSupportVectorSVC]
 every_machine = pytest.mark.parametrize("machine", MACHINES)
 
@@ -289,6 +291,7 @@ def test_wrong_data_are_errors_and_leave_the_old_model(machine):
     assert np.array_equal(model.decision_function(X), before)
 
 
+@posix_only
 def test_ctrl_c_does_not_wait_for_libsvm(monkeypatch):
     there, leave = [], threading.Event()
 

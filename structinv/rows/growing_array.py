@@ -80,8 +80,15 @@ class GrowingArray:
             other.close()
             raise
         self.close()
-        other.path = other.path.replace(self.path)
+        other._take_path(self.path)
         return other
+
+    def _take_path(self, path: Path) -> None:
+        """Rename the file, which is closed meanwhile: Windows does not rename open files."""
+        self._stream.close()
+        self.path = self.path.replace(path)
+        self._stream = open(path, "r+b", buffering=1 << 20)  # noqa: SIM115
+        self._stream.seek(0, os.SEEK_END)
 
     def finish(self) -> None:
         """Write the number of values to the header, and flush the file to disk."""
