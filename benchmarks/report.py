@@ -117,6 +117,11 @@ def write_record(path: Path | None, data: str, seeds: str = "", **points: Any) -
         ).write(path)
 
 
+def mean_text(values: Any, form: str = ".1f") -> str:
+    """Mean and standard error of runs, as text."""
+    return f"{np.mean(values):{form}} ± {np.std(values, ddof=1) / np.sqrt(len(values)):{form}}"
+
+
 def mcnemar(first_alone: int, second_alone: int) -> float:
     """Return the exact two-sided p value from the two counts of discordant pairs."""
     total = first_alone + second_alone
