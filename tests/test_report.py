@@ -250,6 +250,28 @@ class TestContent:
         known = model.certify(X[1:], y[1:]).accuracy
         assert f"{90 * known:.1f} %" in pages["sentences"].texts[""]
 
+    def test_probabilities_have_a_calibration(self, tmp_path):
+        class Calibrated(InvariantLinearSVC):
+            def predict_proba(self, X):
+                second = 1 / (1 + np.exp(-self.decision_function(X)))
+                return np.column_stack([1 - second, second])
+
+        X, y = boxes()
+        model = Calibrated(Box(0.1), random_state=0).fit(X, y)
+        text = written(tmp_path, model, X, y).texts["margins"]
+        score = np.mean((model.predict_proba(X)[:, 1] - (y == "b")) ** 2)
+        assert f"The Brier score of the probabilities of b is {score:.3f}." in text
+        assert "no probabilities" not in text
+
+    @pytest.mark.parametrize("case", [texts, pipeline])
+    def test_long_texts_and_words_are_shortened(self, tmp_path, case):
+        model, rows, labels = case()
+        long = [f"{'x' * 5000} {text} {'and ' * 5000}" for text in rows[:2]]
+        model.fit([*long, *rows], [*labels[:2], *labels])
+        page = written(tmp_path, model, long, labels[:2])
+        assert "more characters" in page.texts["examples"]
+        assert len(page.texts["examples"]) < 8000
+
     def test_warnings_are_in_the_report(self, tmp_path):
         model, texts, labels = InvariantTextClassifier(random_state=0).fit(TEXTS, LABELS), ["?"], ["ham"]
         with pytest.warns(UserWarning, match="1 of 1 texts have no feature"):

@@ -18,7 +18,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..utils.html import Html, Part, escaped, image, marked
 from ..utils.matrices import dense
 from .section import Section, facts, percent, share, table
-from .subject import Subject
+from .subject import Subject, short_name
 
 # Features in a list of decisive features, and in the table of an edit.
 _MOST_FEATURES = 12
@@ -214,10 +214,12 @@ class RowSubject(Subject):
         assert self.texts is not None
         assert self.token_pattern is not None
         after = dict(zip(map(self.name, found.features), found.after, strict=True))
-        kinds = {word: "rescaled" if value else "deleted" for word, value in after.items()}
         text, parts, at = self.texts[number], [], 0
         for token in re.finditer(self.token_pattern, text):
-            kind = kinds.get(token.group().lower(), "kept")
+            value = after.get(short_name(token.group().lower()))
+            if value is None:
+                continue
+            kind = "rescaled" if value else "deleted"
             parts += [("kept", text[at : token.start()]), (kind, token.group())]
             at = token.end()
         return [*parts, ("kept", text[at:])]

@@ -18,7 +18,11 @@ from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
+from ..utils.html import shortened
 from .section import Section
+
+# A word of an attacker can have any length.
+_LONGEST_NAME = 60
 
 
 @dataclass
@@ -144,9 +148,8 @@ class Subject(ABC):
 
     def name(self, column: int) -> str:
         """Return the name of a feature."""
-        if self.feature_name is not None:
-            return self.feature_name(column)
-        return str(self._names[column])
+        known = self.feature_name
+        return short_name(str(self._names[column] if known is None else known(column)))
 
     @cached_property
     def _names(self) -> Any:
@@ -164,6 +167,11 @@ class Subject(ABC):
             yield from in_blocks(self.X, lambda rows, numbers: (rows, numbers))
         else:
             yield self.X, slice(0, self.n_samples)
+
+
+def short_name(name: str) -> str:
+    """Return the name of a feature without the middle of a long name."""
+    return shortened(name, _LONGEST_NAME)
 
 
 def oracle_name(oracle: InvarianceOracle) -> str:

@@ -148,8 +148,8 @@ def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Su
     """Return the subject of the last step; the text of the samples is known after a vectorizer."""
     first, last = model[0], model[-1]
     pattern = getattr(first, "token_pattern", None)
-    if pattern is not None and isinstance(X[0], str):
-        more = {"texts": X, "token_pattern": pattern, **more}
+    if pattern is not None and isinstance(next(iter(X)), str):
+        more = {"texts": list(X), "token_pattern": pattern, **more}
     names = getattr(first, "get_feature_names_out", None)
     if names is not None and len(model) > 1 and len(names()) == last.n_features_in_:
         found = names()

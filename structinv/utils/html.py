@@ -26,6 +26,8 @@ _MARKS = {
     "rescaled": ('<u style="text-decoration: underline dotted 0.12em">[~', "~]</u>"),
     "inserted": ('<ins style="text-decoration: underline 0.12em; font-weight: bold">{+', "+}</ins>"),
 }
+# Longer texts between edits lose their middle.
+_MOST_KEPT = 600
 
 Part = tuple[str, str]
 
@@ -129,8 +131,23 @@ def marked(parts: Iterable[Part]) -> str:
     pieces = []
     for kind, text in parts:
         before, after = _MARKS.get(kind, ("", ""))
-        pieces.append(f"{before}{escaped(text)}{after}" if text else "")
+        pieces.append(f"{before}{escaped(shortened(text, _MOST_KEPT))}{after}" if text else "")
     return f'<p dir="auto" style="white-space: pre-wrap; overflow-wrap: anywhere">{"".join(pieces)}</p>'
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text without its middle if it has more characters than `most`.
+
+    Examples
+    --------
+    >>> shortened("abcdefghij" * 10, 8)
+    'abcd ... (92 more characters) ... ghij'
+    """
+    more = len(text) - most
+    if more <= 0:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... ({more} more characters) ... {text[-half:]}"
 
 
 def image(pixels: np.ndarray, alt: str, *, width: int = 96) -> str:

@@ -281,6 +281,6 @@ def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
 def _svg(parts: Sequence[str], alt: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escaped(alt)}" style="width: 100%; max-width: {1.3 * _WIDTH:.0f}px; '
+        f'aria-label="{escaped(alt)}" style="width: 100%; max-width: {1.1 * _WIDTH:.0f}px; '
         f'font: 13px sans-serif"><title>{escaped(alt)}</title>{"".join(parts)}</svg>'
     )
