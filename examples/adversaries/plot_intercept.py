@@ -73,9 +73,9 @@ for (training, intercept), curves in results.items():
     for ax, curve in zip(axes, curves, strict=True):
         ax.plot(100 * shares, curve, styles[intercept], color=colors[training], label=label)
 for ax in axes:
-    ax.axvline(30, color="0.8", zorder=0)
     ax.set_xlabel("spam in the mailbox, %")
 axes[0].set(title="Error", ylabel="error, %", ylim=(0, 2.4))
+axes[0].axvline(30, color="0.8", linewidth=1, zorder=0)
 axes[0].text(31, 2.3, "training mails", va="top", color="0.45")
 axes[1].set(title="Certified for 5 removed words", ylabel="certified accuracy, %", ylim=(0, 100))
 axes[1].legend(loc="lower left")

@@ -99,4 +99,5 @@ fig.suptitle("Standardized signals reach the error of the best kernel")
 # deviations ``spread`` are given here; a real project has to choose them.
 #
 # Standardization removes gain and baseline, requires no limits for them, and is fast. Use a kernel if
-# gain and baseline are informative, or if a perturbation cannot be removed. See also :doc:`/guide/signals`.
+# gain and baseline are informative, or if a perturbation cannot be removed.
+# See also :doc:`/guide/signals`.

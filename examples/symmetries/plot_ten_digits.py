@@ -108,7 +108,7 @@ axes[0].set_yticks(range(len(models)), models)
 axes[1].set(xlabel="correct under every transformation, %", xlim=(0, 100))
 for marker, label in {"o": "with certificates", "D": "without certificates"}.items():
     axes[1].plot([], [], marker, color="0.2", ms=8, label=label)
-axes[1].legend(loc="upper left")
+axes[1].legend(loc="upper left", frameon=True, edgecolor="none", framealpha=1)
 fig.suptitle("All five ways reduce the error, but not all make the model robust")
 
 # %%

@@ -72,7 +72,7 @@ for number, ax in enumerate(axes):
     for name, (marker, color) in styles.items():
         ax.plot(widths, np.array(curves[name])[:, number], marker=marker, color=color, label=name)
     ax.axhline(plain[number], color="0.45", linestyle=":", label="no rotation")
-    ax.axvline(30, color="0.85", zorder=0)
+    ax.axvline(30, color="0.8", linewidth=1, zorder=0)
     ax.set(xlabel="declared range, ± degrees", xticks=range(0, 181, 30), ylim=(0, 33))
 axes[0].set(title="All digits", ylabel="error, %")
 axes[0].annotate("rotations\nin the data", (32, 1), color="0.45")
