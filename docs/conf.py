@@ -80,7 +80,6 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^(?!plot_)",
     "subsection_order": [
         "../examples/certificates",
         "../examples/adversaries",
