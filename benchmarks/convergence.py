@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,37 +110,6 @@ def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> 
     print(table("milliseconds a pass, by number of mails", head, rows, key="passes"))
 
 
-def draw(
-    curves: Mapping[float, Mapping[str, Solution]],
-    sizes: Sequence[int],
-    times: Mapping[str, Sequence[float]],
-    path: Path,
-) -> None:
-    """A panel of gaps for each lambda, and one of times."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * (len(curves) + 1), 3.8), layout="constrained")
-    *panels, last = np.ravel(figure.subplots(1, len(curves) + 1))
-    for axes, (lam, solutions) in zip(panels, curves.items(), strict=True):
-        for name, solution in solutions.items():
-            axes.plot(*curve(solution), marker=".", label=name)
-        axes.set(
-            title=f"FScale(10, 0.5, 2), lambda {lam:g}", xlabel="seconds", ylabel="relative gap",
-            xscale="log", yscale="log",
-        )  # fmt: skip
-    for name, seconds in times.items():
-        label = f"{name}: exponent {exponent(sizes, seconds):.2f}"
-        last.plot(sizes, seconds, marker="o", label=label)
-    last.set(title="time per pass", xlabel="mails", ylabel="seconds", xscale="log", yscale="log")
-    last.legend(fontsize="small", loc="upper left")
-    last.set_ylim(top=10 * max(map(max, times.values())))
-    for axes in (*panels, last):
-        axes.grid(alpha=0.3)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-    figure.savefig(path, dpi=150)
-
-
 def parse() -> argparse.Namespace:
     """Options."""
     parser = argparse.ArgumentParser(
@@ -153,7 +121,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a run")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--picture", type=Path, help="draw to this file")
     add_record_option(parser)
     return parser.parse_args()
 
@@ -171,8 +138,6 @@ def main() -> None:
     print_gaps(curves)
     times = pass_times(bags.train, bags.y, options.lam[0], SIZES, options.passes, options.repeats)
     print_passes(SIZES, times)
-    if options.picture:
-        draw(curves, SIZES, times, options.picture)
     gaps = {
         f"{lam:g}": {name: np.transpose(curve(one)) for name, one in solutions.items()}
         for lam, solutions in curves.items()

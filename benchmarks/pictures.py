@@ -353,6 +353,44 @@ def invariant_kernels() -> Figure:
     return figure
 
 
+def convergence() -> Figure:
+    """Draw seconds to relative gaps of four solvers, and time per pass against the number of mails."""
+    looks = {"frank_wolfe": BLUE, "bmrm": GREEN, "pegasos": PINK, "svmstruct": GRAY}
+    gaps, passes = (table_of("convergence", key) for key in ("gaps", "passes"))
+    levels = ["0.1", "0.01", "0.001", "0.0001", "1e-05"]
+    figure = Figure(figsize=(11.5, 3.8), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, lam in zip(panels, ("0.01", "0.001"), strict=False):
+        for solver, color in looks.items():
+            cells = [(gaps.cell(f"{lam} {solver}", level), float(level)) for level in levels]
+            known = [pair for pair in cells if isinstance(pair[0], float)]
+            if not known:
+                axes.text(40, 0.3, f"{solver}:\nabove 0.1", color=color, ha="right", va="top")
+                continue
+            axes.plot(*zip(*known, strict=True), color=color, marker="o")
+            axes.annotate(
+                solver, known[-1], xytext=(7, 0), textcoords="offset points", color=color, va="center"
+            )
+        axes.set(xscale="log", yscale="log", xlim=(0.015, 60), ylim=(4e-6, 0.4), xlabel="seconds")
+        axes.set(xticks=[0.1, 1, 10], xticklabels=["0.1", "1", "10"])
+        axes.set_title(f"lambda = {lam}")
+    panels[0].set_ylabel("relative gap")
+    sizes = [int(column.name) for column in passes.columns[1:-1]]
+    for solver, color in looks.items():
+        times = [passes.cell(solver, str(size)) for size in sizes]
+        panels[2].plot(sizes, times, color=color, marker="o")
+        below = solver in ("bmrm", "svmstruct")
+        panels[2].annotate(
+            solver, (sizes[-1], times[-1]), xytext=(7, -7 if below else 7), textcoords="offset points",
+            color=color, va="center",
+        )  # fmt: skip
+    panels[2].set(xscale="log", yscale="log", xlim=(500, 40000), xlabel="mails", ylabel="milliseconds")
+    panels[2].set(xticks=sizes[::2], xticklabels=[str(size) for size in sizes[::2]])
+    panels[2].minorticks_off()
+    panels[2].set_title("Time of a pass")
+    return figure
+
+
 def benchopt() -> Figure:
     """Draw the smallest excess of the objective against the time of a fit."""
     looks = {
@@ -390,7 +428,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     drawing.__name__: drawing
     for drawing in (
         malware, spam_shift, digits_small_sample, mistyped, semi_supervised, mnist_pairs, mnist_full,
-        faces, kernel_error, invariant_kernels, benchopt,
+        faces, kernel_error, invariant_kernels, convergence, benchopt,
     )
 }  # fmt: skip
 
