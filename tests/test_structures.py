@@ -542,3 +542,29 @@ def test_subclass_of_layout_must_override_join():
 def test_graphs_in_partitions_have_edges_of_one_width():
     with pytest.raises(ValueError, match=r"same number of features in all graphs, got \[1, 2\]"):
         Graph().prepared_by(np.arange(2), [2, None, 1])
+
+
+class OneChosen(Structure):
+    """Exactly one row of each example has label 1, so an example of one row has a single labeling."""
+
+    def decode(self, potentials, pairwise, layout):
+        gains = potentials[:, 1] - potentials[:, 0]
+        labels = np.zeros(len(gains), dtype=int)
+        labels[np.lexsort((-gains, layout.owners))[layout.starts[:-1]]] = 1
+        return Decoding(labels)
+
+    def allows(self, labels, layout, n_labels):
+        return layout.sums(labels == 1) == 1
+
+
+def test_check_structure_accepts_examples_with_a_single_labeling():
+    check_structure(OneChosen(), n_labels=2)
+
+
+def test_check_structure_still_compares_other_labelings_of_one_chosen_row():
+    class Careless(OneChosen):
+        def runner_up(self, potentials, codes, pairwise, layout):
+            return Decoding(codes.copy())
+
+    with pytest.raises(CheckError, match="Careless.runner_up: the labeling must differ"):
+        check_structure(Careless(), n_labels=2)
