@@ -3,12 +3,13 @@
 import sys
 from pathlib import Path
 
-from sklearn.datasets import load_digits
+from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import structinv
+from structinv.cli import app
 from structinv.datasets import conll_features, make_mail_like, make_tagged_text
 from structinv.kernels import Gaussian
 from structinv.oracles import FDrop, Shifts
@@ -34,6 +35,10 @@ def save_all(folder):
     }
     for name, model in models.items():
         structinv.save(model, folder / name, planes=name == "planes")
+    data = folder / "mail.svm"
+    dump_svmlight_file(X, y == "spam", str(data), zero_based=False)
+    fit = ["fit", str(data), "--oracle", "fdrop", "--max-changes", "2", "-o", str(folder / "command")]
+    app(fit, standalone_mode=False)
 
 
 if __name__ == "__main__":
