@@ -33,3 +33,18 @@ def _pairs_of(row: tuple[int, ...]) -> frozenset[tuple[tuple[int, int], ...]]:
 def slow_unless(fast: Callable[..., bool], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
     """The same rows, those marked slow for which a function of their values is false."""
     return [pytest.param(*row, marks=() if fast(*row) else pytest.mark.slow) for row in rows]
+
+
+def each_once(*factors: Sequence[Any]) -> list[Any]:
+    """The product of several factors, in which rows are slow that no value needs to occur once."""
+    sizes = [len(factor) for factor in factors]
+    chosen = {tuple(i % size for size in sizes) for i in range(max(sizes))}
+    rows = product(*map(range, sizes))
+    keep = iter([row in chosen for row in rows])
+    return slow_unless(lambda *_: next(keep), list(product(*factors)))
+
+
+def one_in(step: int, values: Sequence[Any]) -> list[Any]:
+    """The same values of one parameter, of which all but each ``step``-th are slow."""
+    keep = iter([i % step == 0 for i in range(len(values))])
+    return slow_unless(lambda _: next(keep), [(value,) for value in values])

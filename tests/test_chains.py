@@ -25,6 +25,7 @@ from structinv.structures import Layout, Sequence
 from structinv.terms import Objective, WorstCase
 from structinv.terms.planes import PlaneSet
 
+from .covering import each_once
 from .problems import assert_brackets, minimum
 
 LABELS, FEATURES = 3, 4
@@ -133,8 +134,14 @@ def state_of(problem):
     return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        pytest.param(name, form, id=f"{name}-{kind}", marks=() if i % 2 == j else pytest.mark.slow)
+        for j, (kind, form) in enumerate([("dense", np.asarray), ("sparse", sp.csr_matrix)])
+        for i, name in enumerate(SETTINGS)
+    ],
+)
 def test_the_optimum_is_that_over_all_labelings(name, form):
     setting = SETTINGS[name]
     best, problem = optimum(**setting), objective(form=form, **setting)
@@ -311,8 +318,11 @@ def test_planes_of_other_states_are_a_warm_start_in_both_directions(solver, form
         assert_brackets(again, best)
 
 
-@pytest.mark.parametrize("here", [*ORACLES, FScale(3, low=0.7)], ids=repr)
-@pytest.mark.parametrize("there", [FDrop(1), FDrop(3), Box(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    ("there", "here"),
+    each_once([FDrop(1), FDrop(3), Box(0.1)], [*ORACLES, FScale(3, low=0.7)]),
+    ids=repr,
+)
 def test_planes_of_other_perturbations_are_a_warm_start(here, there):
     best = optimum(oracle=None if isinstance(here, Identity) else here)
     earlier = solve(objective(oracle=there), FrankWolfe(), Gap(1e-4), random_state=0)

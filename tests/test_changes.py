@@ -130,7 +130,11 @@ def test_isometric_lists_have_differences():
 @pytest.mark.parametrize(
     "oracle",
     [
-        *(case.oracle for case in CASES if case.oracle.finite and case.name != "permutations"),
+        *(
+            pytest.param(case.oracle, marks=pytest.mark.slow if case.name.startswith("compose") else ())
+            for case in CASES
+            if case.oracle.finite and case.name != "permutations"
+        ),
         Permutations((D, 1), noise=np.inf),
         Weighted(reorderings | shrinkings, [1, 0, 2, 0, 5]),
         reorderings | shrinkings,

@@ -74,6 +74,7 @@ def test_a_limit_of_memory_reaches_the_estimator(folder, tmp_path):
     assert "memory_limit=1000 must be at least" in line
 
 
+@pytest.mark.slow
 def test_the_weight_of_losses_is_chosen_on_the_same_folds(monkeypatch, folder, tmp_path):
     # Large weights take a thousand passes over small blocks.
     monkeypatch.setattr(training, "POWERS", (1e-4, 1e-3, 1e-2))

@@ -120,6 +120,7 @@ class TestControlC:
         assert model.read_bytes() == b"good"
         assert [path.name for path in model.parent.iterdir()] == [model.name]
 
+    @pytest.mark.slow
     def test_a_gap_that_is_accepted_is_saved_and_the_code_stays(self, rows, model):
         code, messages = interrupted(rows, "-o", model, "--accept-gap", "inf")
         assert code == 130

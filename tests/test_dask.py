@@ -25,6 +25,8 @@ from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FAdd, FDrop
 from structinv.utils import resources
 
+from .covering import each_once
+
 D = 100
 
 
@@ -66,8 +68,11 @@ def check_bounds(found, optimum, tol):
     assert duals == sorted(duals)
 
 
-@pytest.mark.parametrize("oracle", [None, FDrop(3), FAdd(2), Box(0.05)], ids=str)
-@pytest.mark.parametrize("solver", ["bundle", "bmrm"])
+@pytest.mark.parametrize(
+    ("solver", "oracle"),
+    each_once(["bundle", "bmrm"], [None, FDrop(3), FAdd(2), Box(0.05)]),
+    ids=str,
+)
 def test_bounds_hold_the_optimum_of_all_rows_together(client, mails, oracle, solver):
     X, y = mails
     X = X.toarray()

@@ -112,7 +112,8 @@ def at_round(monkeypatch, number, act):
     return answers
 
 
-@pytest.mark.parametrize("how_many", [1, 2])
+# Three processes start in each such test: one of them is enough for every commit.
+@pytest.mark.parametrize("how_many", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_workers_that_are_killed_take_no_bound_with_them(monkeypatch, processes, optimum, how_many):
     pids = processes.run(os.getpid)
 
@@ -132,6 +133,7 @@ def chains(seed):
     return [np.eye(3)[each] + rng.normal(0, 0.4, (4, 3)) for each in y], y
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_examples_takes_no_bound_with_it(monkeypatch, processes):
     pids = processes.run(os.getpid)
     X, y = (sum(lists, []) for lists in zip(*map(chains, range(4)), strict=True))
@@ -150,6 +152,7 @@ def hog():
     threading.Thread(target=hold, daemon=True).start()
 
 
+@pytest.mark.slow
 def test_a_worker_out_of_memory_is_replaced(monkeypatch, processes, optimum):
     lost = []
 
@@ -170,6 +173,7 @@ def until(done, seconds=30.0):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_fit_ends_without_a_worker_that_has_stopped(monkeypatch, processes, optimum):
     monkeypatch.setattr(cluster_of_fits, "LEAST_PATIENCE", 0.2)
     monkeypatch.setattr(cluster_of_fits, "SECONDS_TO_FORGET", 0.5)

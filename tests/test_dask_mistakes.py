@@ -27,6 +27,8 @@ from structinv.dask import (
 from structinv.oracles import Box, Identity
 from structinv.structures import Multilabel, Sequence
 
+from .covering import each_once
+
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(40, 3)), np.arange(40) % 2
 ROWS, LABELS = da.from_array(X, chunks=(20, 3)), da.from_array(Y, chunks=20)
@@ -148,8 +150,10 @@ def test_an_address_is_no_client():
             getattr(model, ask)(ROWS, LABELS)
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
-@pytest.mark.parametrize("form", ["array", "sparse", "frame", "list"])
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    each_once(["array", "sparse", "frame", "list"], [np.float32, np.float64, np.int64]),
+)
 def test_perturbed_rows_have_the_announced_dtype(client, kind, form):
     model = DaskInvariantLinearSVC(Identity(), client=client, random_state=0).fit(ROWS, LABELS)
     rows = (ROWS * 10).astype(kind)

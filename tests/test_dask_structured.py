@@ -181,7 +181,7 @@ def test_the_cut_does_not_change_the_optimum(client, seed):
     check_bounds(model_on(client, Sequence()).fit(pairs(edges, X, y)), X, y)
 
 
-@pytest.mark.parametrize("kind", ["tokens", "trees"])
+@pytest.mark.parametrize("kind", [pytest.param("tokens", marks=pytest.mark.slow), "trees"])
 def test_answers_about_bags_and_lists_are_those_of_the_local_estimator(client, kind):
     structure, oracle, make = KINDS[kind]
     X, y = make()

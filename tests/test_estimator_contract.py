@@ -52,33 +52,16 @@ NO_TABLE = dict.fromkeys(["check_positive_only_tag_during_fit", "check_estimator
 TWICE = {DENSE: "left out alone, a repeated row still has its twin"}
 RULES = [
     (InvariantLinearSVC(FScale(max_changes=2)), COARSE),
-    # Its three classes of two features cannot be told apart from one of them, as a check of
-    # training accuracy would want; with a grade the drops are tried, but cost nothing.
-    (InvariantLinearSVC(FDrop(max_changes=1).discounted(0.0)), COARSE),
     (InvariantLinearSVC(loss="squared_hinge", random_state=0), COARSE),
-    (
-        InvariantLinearSVC(
-            FDrop(1).discounted(0.0), solver="pegasos", C=0.1, tol=0.3, max_seconds=1, random_state=0
-        ),
-        COARSE,
-    ),
     (InvariantLinearSVR(FScale(max_changes=1)), COARSE),
     (InvariantSVC(Nudges()), COARSE),
     (InvariantSVC(loss="logistic", random_state=0), COARSE),
-    (InvariantSVC(max_support_vectors=4), COARSE),
     (InvariantSVC(kernel="precomputed", C=0.01, tol=0.05), COARSE | NO_INTERCEPT),
     (InvariantSVR(), COARSE),
     # A narrow kernel, or one whose width depends on how often rows are repeated, would fail for what
     # it is.
     (RepresenterClassifier(loss="hinge", gamma=0.01, tol=1e-10), {}),
-    (
-        RepresenterClassifier(
-            loss="hinge", bias=True, invariances=[LocalAverage(0.1)], invariance_loss="absolute", nu=0.01
-        ),
-        AROUND_ROWS,
-    ),
     (LapSVC(n_neighbors=1, nu=0.01), AROUND_ROWS),
-    (RepresenterRegressor(loss="epsilon_insensitive", gamma=0.1, bias=True, tol=1e-12), {}),
     (
         RepresenterRegressor(
             loss="huber", bias=True, invariances=[SecondDerivative(0, 0)], invariance_loss="huber"
@@ -87,20 +70,49 @@ RULES = [
     ),
     (OrbitRidge(), TWICE),
     (OrbitRidge("precomputed", alphas=1.0), TWICE | NO_TABLE),
+    (VirtualSVC(Nudges()), COARSE),
+    (VirtualSupportVectorSVC(Nudges()), COARSE),
+]
+# More settings of the same estimators.
+MORE_RULES = [
+    # Its three classes of two features cannot be told apart from one of them, as a check of
+    # training accuracy would want; with a grade the drops are tried, but cost nothing.
+    (InvariantLinearSVC(FDrop(max_changes=1).discounted(0.0)), COARSE),
+    (
+        InvariantLinearSVC(
+            FDrop(1).discounted(0.0), solver="pegasos", C=0.1, tol=0.3, max_seconds=1, random_state=0
+        ),
+        COARSE,
+    ),
+    (InvariantSVC(max_support_vectors=4), COARSE),
+    (
+        RepresenterClassifier(
+            loss="hinge", bias=True, invariances=[LocalAverage(0.1)], invariance_loss="absolute", nu=0.01
+        ),
+        AROUND_ROWS,
+    ),
+    (RepresenterRegressor(loss="epsilon_insensitive", gamma=0.1, bias=True, tol=1e-12), {}),
     (OrbitRidge("laplacian", alphas=np.logspace(-3, 1, 9), fit_intercept=False), TWICE),
     (VirtualSVC(), COARSE),
-    (VirtualSVC(Nudges()), COARSE),
     (VirtualSupportVectorSVC(), COARSE),
-    (VirtualSupportVectorSVC(Nudges()), COARSE),
 ]
 
 
 def known_failures(estimator):
-    return next(failures for known, failures in RULES if repr(known) == repr(estimator))
+    rules = [*RULES, *MORE_RULES]
+    return next(failures for known, failures in rules if repr(known) == repr(estimator))
 
 
 @parametrize_with_checks([estimator for estimator, _ in RULES], expected_failed_checks=known_failures)
 def test_keeps_scikit_learns_rules(estimator, check, array_api):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [estimator for estimator, _ in MORE_RULES], expected_failed_checks=known_failures
+)
+def test_more_settings_keep_scikit_learns_rules(estimator, check, array_api):
     if check.func.__name__ == "check_fit_idempotent" and getattr(estimator, "max_seconds", None) == 1:
         pytest.skip("its unscaled rows end Pegasos by the clock, so that two fits differ")
     check(estimator)

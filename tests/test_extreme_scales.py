@@ -39,7 +39,7 @@ def test_warnings_of_others_come_back_after_a_fit():
     assert np.geterr() == before
 
 
-@pytest.mark.parametrize("C", [1e15, 1e30])
+@pytest.mark.parametrize("C", [1e15, pytest.param(1e30, marks=pytest.mark.slow)])
 def test_where_rounding_has_the_last_word_a_fit_gives_up_soon(C):
     with pytest.warns(ConvergenceWarning, match="'stalled'"):
         model = InvariantLinearSVC(FDrop(2), C=C, solver="interior_point", random_state=0).fit(X, Y)

@@ -147,7 +147,7 @@ def test_every_format_gives_the_same_model(name, oracle):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_single_precision_stays(form, n_classes):
     X, y = counts(n_classes)
     single = form(X.astype(np.float32))

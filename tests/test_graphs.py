@@ -24,6 +24,7 @@ from structinv.structures.local_polytope import PAIRS_AT_ONCE
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import CheckError
 
+from .covering import each_once
 from .joint_cases import Turns
 from .problems import assert_brackets, minimum
 
@@ -337,8 +338,11 @@ def optimum(oracle, C, relaxed):
 
 
 @pytest.mark.filterwarnings("ignore:Objective contains too many subexpressions")
-@pytest.mark.parametrize("relaxed", [False, True])
-@pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Box(0.2), Flip(1, shape=(1, 3))], ids=repr)
+@pytest.mark.parametrize(
+    ("oracle", "relaxed"),
+    each_once([Identity(), FDrop(1), Box(0.2), Flip(1, shape=(1, 3))], [False, True]),
+    ids=repr,
+)
 def test_training_reaches_the_optimum(oracle, relaxed):
     X, y, layout = examples()
     best = optimum(oracle, 2.0, relaxed)

@@ -122,7 +122,7 @@ def test_the_unperturbed_image_wins_ties():
     [
         Rotations(interval=(-180, 180), fill="wrap"),
         Scalings(interval=(0.5, 2), unitary=True, fill="reflect"),
-        Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1)),
+        pytest.param(Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1)), marks=pytest.mark.slow),
         pytest.param(Shifts(interval=(0, 2), directions=8, fill=3.0), marks=pytest.mark.slow),
         pytest.param(Shears(interval=(-0.5, 1), fill="nearest"), marks=pytest.mark.slow),
         pytest.param(Shifts(1) @ Rotations(interval=(-10, 10)), marks=pytest.mark.slow),

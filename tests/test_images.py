@@ -23,6 +23,8 @@ from structinv.oracles import (
 )
 from structinv.utils.matrices import ALL_ROWS
 
+from .covering import each_once, pairs
+
 SCIPY_MODES = {"zero": "grid-constant", "nearest": "nearest", "reflect": "reflect", "wrap": "grid-wrap"}
 SHAPES = [(5, 5), (4, 7), (6, 3, 3), ImageShape(3, 4, 2)]
 FAMILIES = [
@@ -255,8 +257,7 @@ def dense_values(oracle, n=401):
     return np.linspace(*oracle.interval, n)
 
 
-@pytest.mark.parametrize("fill", ["zero", "reflect", 255.0])
-@pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
+@pytest.mark.parametrize(("oracle", "fill"), each_once(CONTINUOUS, ["zero", "reflect", 255.0]), ids=str)
 def test_support_of_an_interval_is_inside_it_and_above_its_cover(oracle, fill):
     oracle = with_params(oracle, fill=fill, resolution=5)
     X = load_digits().data[:12]
@@ -317,9 +318,11 @@ def test_refined_images_increase_any_score(oracle):
     assert all(oracle.contains(x, z) for x, z in zip(X, points, strict=True))
 
 
-@pytest.mark.parametrize("fill", ["zero", "nearest", "reflect", "wrap", 255.0])
-@pytest.mark.parametrize("unitary", [False, True])
-@pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
+@pytest.mark.parametrize(
+    ("oracle", "unitary", "fill"),
+    pairs(CONTINUOUS, [False, True], ["zero", "nearest", "reflect", "wrap", 255.0]),
+    ids=str,
+)
 def test_the_mesh_bounds_the_distance_of_every_image(oracle, fill, unitary):
     shape = (4, 5, 2)
     for seed, grid in ((0, 3), (1, 9)):
@@ -371,7 +374,11 @@ def test_random_draws_of_finite_sets_follow_the_density(oracle, density):
 
 @pytest.mark.parametrize(
     ("distribution", "spread", "low", "high"),
-    [("vonmises", 20.0, -30.0, 60.0), ("vonmises", 5.0, 40.0, 90.0), ("normal", 5.0, 60.0, 90.0)],
+    [
+        pytest.param("vonmises", 20.0, -30.0, 60.0, marks=pytest.mark.slow),
+        ("vonmises", 5.0, 40.0, 90.0),
+        ("normal", 5.0, 60.0, 90.0),
+    ],
 )
 def test_random_rotations_follow_the_density_in_its_tail(distribution, spread, low, high):
     # Scores along two sides of a wide ring tell the angle.
@@ -430,7 +437,7 @@ def test_tangents_of_a_background_vanish():
         Flip().only_for([0, 8]),
         Box(0.5) @ Rotations([-10, 10]),
         Rotations([-10, 10]) @ Box(0.5),
-        Scalings(interval=(0.8, 1.2), order=3, unitary=True),
+        pytest.param(Scalings(interval=(0.8, 1.2), order=3, unitary=True), marks=pytest.mark.slow),
     ],
     ids=repr,
 )

@@ -49,6 +49,7 @@ def colors(path):
     return {tuple(color) for color in np.unique(pixels(path).reshape(-1, 3), axis=0).tolist()}
 
 
+@pytest.mark.slow
 def test_importing_inspection_needs_no_matplotlib():
     code = (
         "import sys; sys.modules['matplotlib'] = None; "

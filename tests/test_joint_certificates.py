@@ -192,7 +192,7 @@ def test_a_labeling_that_is_forbidden_is_wrong_and_uncertified():
     np.testing.assert_array_equal(found.labels, led)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([case.name for case in JOINT]), st.floats(0.1, 3.0))
 def test_no_model_has_a_count_below_brute_force(seed, name, scale):
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from structinv.spaces import KernelSpace
 from structinv.structures import Sequence
 from structinv.terms import Objective
 
-from .covering import slow_unless
+from .covering import each_once, slow_unless
 from .joint_cases import CASE, FEATURES, JOINT, LABELS, objective, optimum
 from .problems import assert_brackets
 
@@ -49,8 +49,11 @@ def test_a_stream_of_examples_brackets_the_optimum(case):
     assert np.isfinite(found.gap)
 
 
-@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
-@pytest.mark.parametrize("case", [case for case in JOINT if case.oracle.finite], ids=str)
+@pytest.mark.parametrize(
+    ("case", "cache_mb"),
+    each_once([case for case in JOINT if case.oracle.finite], [100.0, 0.0]),
+    ids=str,
+)
 def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_mb):
     terms = objective(case).terms
     space = KernelSpace(

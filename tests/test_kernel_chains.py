@@ -23,6 +23,7 @@ from structinv.structures.bound import predicted
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 
+from .covering import each_once
 from .kernel_problems import KERNELS, features
 from .oracle_cases import D
 from .orbit_cases import ORBIT_CASE
@@ -74,8 +75,7 @@ def optimum(name, kernel_name, factor=4.0):
     return minimum(total)
 
 
-@pytest.mark.parametrize("solver", EXACT)
-@every_case
+@pytest.mark.parametrize(("name", "solver"), each_once(list(CASES), EXACT))
 def test_every_solver_reaches_the_optimum(name, solver):
     best = optimum(name, "gaussian")
     this = problem(name, KERNELS["gaussian"])

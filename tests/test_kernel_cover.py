@@ -15,7 +15,7 @@ from structinv.solvers import (
 from structinv.spaces import KernelSpace
 from structinv.utils.matrices import ALL_ROWS
 
-from .covering import pairs
+from .covering import each_once, pairs
 from .kernel_problems import problem
 from .oracle_cases import D, Shrinkings
 from .problems import EXACT, SETTING, N
@@ -111,7 +111,7 @@ def leads(competitors, values):
 
 @pytest.mark.parametrize(
     ("kernel", "setting", "cache_mb"),
-    pairs(
+    each_once(
         [Gaussian(0.8), Gaussian(3.0), Matern(1.0, 1.5), Laplacian(0.4)],
         ["binary", "binary-slack", "multiclass", "multiclass-slack"],
         [100.0, 0.0],

@@ -26,8 +26,8 @@ from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary, Multiclass
 from structinv.terms import Objective, WorstCase
 
-from .covering import slow_unless
-from .kernel_problems import CACHES, KERNELS, every_cache, features, optimum, problem, values_at_members
+from .covering import each_once, pairs, slow_unless
+from .kernel_problems import CACHES, KERNELS, features, optimum, problem, values_at_members
 from .oracle_cases import D, Shrinkings
 from .orbit_cases import ORBIT_CASE
 from .problems import COSTLY, EXACT, SETTING, SETTINGS, N, assert_brackets, minimum
@@ -100,9 +100,10 @@ def test_pegasos_reaches_one_per_cent(name, setting, kernel):
     assert solution.primal <= 1.01 * best
 
 
-@pytest.mark.parametrize("solver", sorted(REGISTRY))
-@pytest.mark.parametrize("setting", ["binary", "multiclass"])
-@every_cache
+@pytest.mark.parametrize(
+    ("cache_mb", "setting", "solver"),
+    pairs(CACHES, ["binary", "multiclass"], sorted(REGISTRY)),
+)
 def test_solutions_do_not_depend_on_the_cache(cache_mb, setting, solver):
     best, values = optimum("union", setting, "gaussian")
     case = ORBIT_CASE["union"]
@@ -116,11 +117,11 @@ def test_solutions_do_not_depend_on_the_cache(cache_mb, setting, solver):
         np.testing.assert_allclose(found, values, atol=1e-4)
 
 
-# Each solver with all that it knows, and with one of the smaller caches.
+# Each solver with one of the caches in turns.
 @pytest.mark.parametrize(
     ("solver", "cache_mb"),
     slow_unless(
-        lambda solver, cache_mb: cache_mb in (CACHES[0], CACHES[1:][EXACT.index(solver) % 3]),
+        lambda solver, cache_mb: cache_mb == CACHES[EXACT.index(solver) % len(CACHES)],
         [(solver, cache_mb) for solver in EXACT for cache_mb in CACHES],
     ),
 )
@@ -184,8 +185,7 @@ def test_separable_rows_at_a_large_weight(seed, solver):
     assert solution.status is Status.CONVERGED
 
 
-@pytest.mark.parametrize("cache_mb", [100.0, 0.001])
-@pytest.mark.parametrize("solver", sorted(REGISTRY))
+@pytest.mark.parametrize(("solver", "cache_mb"), each_once(sorted(REGISTRY), [100.0, 0.001]))
 def test_other_weights_start_from_a_solution(solver, cache_mb):
     case, setting = ORBIT_CASE["union"], SETTING["multiclass"]
     space = KernelSpace(KERNELS["gaussian"], D, 3, cache_mb=cache_mb)
@@ -224,9 +224,10 @@ def test_warm_start_of_another_problem_is_refused():
         assert solve(one, solver, Gap(0.1), warm_start=solutions[0], random_state=0).iterations == 0
 
 
-@pytest.mark.parametrize("solver", EXACT)
-@pytest.mark.parametrize("setting", ["binary-slack", "multiclass"])
-@pytest.mark.parametrize("name", ["union", "discounted-member"])
+@pytest.mark.parametrize(
+    ("name", "setting", "solver"),
+    each_once(["union", "discounted-member"], ["binary-slack", "multiclass"], EXACT),
+)
 def test_a_linear_kernel_is_explicit_features(name, setting, solver):
     case, setting = ORBIT_CASE[name], SETTING[setting]
     kernel = problem(case.oracle, setting, Linear())

@@ -19,8 +19,8 @@ from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 
-from .covering import pairs
-from .kernel_models import DEGREES, Model, every_space
+from .covering import pairs, slow_unless
+from .kernel_models import DEGREES, SPACES, Model, every_space
 from .kernel_problems import CACHES, every_cache, problem
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 from .orbit_cases import ORBIT_CASE
@@ -29,8 +29,13 @@ from .problems import COSTLY, EXACT, SETTING, SETTINGS, N
 KERNEL = Gaussian(1.5) + Polynomial(2, gamma=0.3)
 
 
-@every_space
-@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize(
+    ("n_outputs", "representers", "free_degree", "cache_mb"),
+    slow_unless(
+        lambda n_outputs, *space: n_outputs == (1, 3)[SPACES.index(space) % 2],
+        [(n_outputs, *space) for n_outputs in (1, 3) for space in SPACES],
+    ),
+)
 def test_operations_are_those_of_dense_arrays(representers, free_degree, cache_mb, n_outputs):
     model = Model(cache_mb, n_outputs, KERNEL, representers, free_degree)
     space = model.space

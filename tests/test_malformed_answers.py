@@ -26,7 +26,7 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize("portion", slow_unless(lambda portion: portion < 5, [(i,) for i in range(10)]))
+@pytest.mark.parametrize("portion", slow_unless(lambda portion: portion < 2, [(i,) for i in range(10)]))
 def test_damaged_answers_fit_or_raise_with_the_method(portion):
     for seed in range(60 * portion, 60 * (portion + 1)):
         run(draw(seed))

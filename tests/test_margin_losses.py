@@ -136,6 +136,7 @@ def test_the_optimum_with_a_penalty_is_reached(loss):
     slow_unless(
         lambda case, name, loss, cache_mb: (
             loss == SMOOTH[(ORBITS.index(case) // 2 + MACHINES.index(name)) % 2]
+            and (ORBITS.index(case) + MACHINES.index(name)) % 3 < 2
         ),
         [
             (case, name, loss, (100.0, 0.0005)[(i + j + k) % 2])

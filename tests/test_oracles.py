@@ -37,7 +37,7 @@ def test_every_registered_oracle_has_a_case():
 @every_case
 def test_registered_oracles_pass_check_oracle(case):
     X, y = rows()
-    check_oracle(case.oracle, X[:5], y[:5], n_directions=4)
+    check_oracle(case.oracle, X[:3], y[:3], n_directions=4)
     assert case.oracle.supports_sparse == case.sparse
 
 
@@ -111,7 +111,7 @@ vectors = st.lists(numbers, min_size=D, max_size=D).map(np.array)
 
 
 @every_case
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(x=vectors, v=vectors, label=st.integers(0, 2), seed=st.integers(0, 99))
 def test_no_member_exceeds_the_support(case, x, v, label, seed):
     bound = case.oracle.bind(x[None, :], np.array([label]))

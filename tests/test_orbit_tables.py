@@ -68,7 +68,7 @@ def threads(monkeypatch):
     return allow
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 @pytest.mark.parametrize("oracle", [TURNS, Rotations((90, 180, 270))], ids=["pairs", "one side"])
 @pytest.mark.parametrize("name", sorted(SHARED))
 def test_the_number_of_threads_does_not_matter(name, oracle, dtype, rows, threads):

@@ -535,6 +535,7 @@ class TestProcesses:
         process.communicate()
         assert process.returncode
 
+    @pytest.mark.slow
     def test_a_killed_process_leaves_hidden_files_that_the_next_one_clears(self, tmp_path):
         write(tmp_path / "rows", np.eye(3))
         process = started(tmp_path / "rows", signal.SIGKILL)
@@ -545,6 +546,7 @@ class TestProcesses:
         write(tmp_path / "rows", np.eye(4), overwrite=True)
         assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
+    @pytest.mark.slow
     def test_folder_of_a_running_process_stays(self, tmp_path):
         process = started(tmp_path / "rows", signal.SIGWINCH)
         write(tmp_path / "rows", np.eye(3))

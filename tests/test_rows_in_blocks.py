@@ -41,6 +41,8 @@ from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.utils import passes
 from structinv.utils.packed_rows import PackedRows, RaggedLists
 
+from .covering import slow_unless
+
 SMALL = 3000
 
 
@@ -88,7 +90,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_unless(lambda case: case != "either", [(case,) for case in CASES]))
 def test_a_fit_in_blocks_reaches_the_optimum_of_a_fit_in_memory(case):
     make, oracle = CASES[case]
     X, y = make()
@@ -100,7 +102,7 @@ def test_a_fit_in_blocks_reaches_the_optimum_of_a_fit_in_memory(case):
     assert whole.dual <= blocks.primal
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_unless(lambda case: case != "scaled", [(case,) for case in CASES]))
 def test_bounds_of_each_check_enclose_the_optimum(case):
     make, oracle = CASES[case]
     X, y = make()
@@ -253,7 +255,7 @@ def test_blocks_of_a_single_label_take_over_what_mixed_ones_have_packed(oracle):
     assert np.all(np.diff(heights) > 0)
 
 
-@pytest.mark.parametrize("oracle", [Identity(), FDrop(3)])
+@pytest.mark.parametrize("oracle", [Identity(), pytest.param(FDrop(3), marks=pytest.mark.slow)])
 def test_rows_in_the_order_of_their_labels_take_few_more_passes(oracle):
     X, y = mail(2000)
     order = np.argsort(y, kind="stable")
@@ -334,7 +336,7 @@ def test_predictions_and_certificates_are_those_of_the_matrix(tmp_path):
         model.worst_case(rows, labels)
 
 
-@pytest.mark.parametrize("oracle", [FAdd(2), FEdit(2, add=1.0)])
+@pytest.mark.parametrize("oracle", [FAdd(2), pytest.param(FEdit(2, add=1.0), marks=pytest.mark.slow)])
 def test_words_that_all_rows_add(oracle):
     X, y = mail()
     whole = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(X, y).solution_

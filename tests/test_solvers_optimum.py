@@ -6,7 +6,7 @@ import pytest
 from structinv.oracles import Box
 from structinv.solvers import REGISTRY, Gap, Iterations, Pegasos, Reference, Status, solve
 
-from .covering import slow_unless
+from .covering import one_in, slow_unless
 from .oracle_cases import CASES
 from .problems import (
     CASE,
@@ -136,7 +136,7 @@ def test_pegasos_averages_whole_passes_since_the_last_projection():
     assert min(widths[5:]) == 0
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", one_in(2, CASES), ids=str)
 def test_pegasos_reaches_one_per_cent(case):
     setting = two_settings(case)[0]
     problem = objective(case.oracle, setting)
@@ -154,16 +154,23 @@ def test_reference_reaches_the_optimum(setting):
     assert solution.status is Status.CONVERGED
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+CHAINS = [
+    ("identity", "margin"),
+    ("identity", "slack"),
+    ("box-radii", "margin"),
+    ("box-radii", "slack"),
+    ("fscale", "margin"),
+]
+
+
 @pytest.mark.parametrize(
-    ("case", "rescaling"),
-    [
-        ("identity", "margin"),
-        ("identity", "slack"),
-        ("box-radii", "margin"),
-        ("box-radii", "slack"),
-        ("fscale", "margin"),
-    ],
+    ("case", "rescaling", "name"),
+    slow_unless(
+        lambda case, rescaling, name: (
+            sorted(REGISTRY).index(name) % 3 == CHAINS.index((case, rescaling)) % 3
+        ),
+        [(*chain, name) for chain in CHAINS for name in sorted(REGISTRY)],
+    ),
 )
 def test_a_structured_output_of_the_tests_reaches_the_optimum(case, rescaling, name):
     best = chain_optimum(case, rescaling)

@@ -117,7 +117,12 @@ class TestSelectChanges:
     GRID = {"oracle__max_changes": [0, 2]}
 
     @pytest.mark.parametrize(
-        "cv", [3, KFold(3, shuffle=True, random_state=0), ShuffleSplit(2, random_state=0)]
+        "cv",
+        [
+            pytest.param(3, marks=pytest.mark.slow),
+            pytest.param(KFold(3, shuffle=True, random_state=0), marks=pytest.mark.slow),
+            ShuffleSplit(2, random_state=0),
+        ],
     )
     def test_results_are_those_of_the_same_rows_in_memory(self, mail, cv):
         X, y = mail

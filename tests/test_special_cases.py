@@ -29,7 +29,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("C", [0.1, 2.0])
+@pytest.mark.parametrize("C", [0.1, pytest.param(2.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_optima_are_those_of_the_programs(cases, name, C):
     X, signs = cases.rows_of(24, (3, 8))

@@ -24,6 +24,7 @@ from structinv.structures import Regression
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import UninformativeFitWarning
 
+from .covering import pairs
 from .orbit_cases import ORBIT_CASE
 from .problems import minimum
 
@@ -298,9 +299,14 @@ def test_wrong_parameters_are_refused_by_name(kind, parameters, error, message):
     assert not hasattr(model, "n_features_in_")
 
 
-@pytest.mark.parametrize("change", [{"C": 3.0}, {"epsilon": 0.5}, {"epsilon": 0.0}, {"weights": True}])
-@pytest.mark.parametrize("solver", ["frank_wolfe", "svmstruct", "bmrm"])
-@pytest.mark.parametrize("kind", [InvariantLinearSVR, InvariantSVR])
+@pytest.mark.parametrize(
+    ("kind", "solver", "change"),
+    pairs(
+        [InvariantLinearSVR, InvariantSVR],
+        ["frank_wolfe", "svmstruct", "bmrm"],
+        [{"C": 3.0}, {"epsilon": 0.5}, {"epsilon": 0.0}, {"weights": True}],
+    ),
+)
 def test_warm_starts_are_sound(kind, solver, change):
     """What planes do not bound any more, a mean or a tube that has changed, is not taken over."""
     X, y = numbers()

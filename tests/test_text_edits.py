@@ -110,7 +110,7 @@ EVERY = slice(None)
 
 
 @pytest.mark.parametrize(("words", "binary", "least", "longest"), CASES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_edited_text_exceeds_the_upper_bound(words, binary, least, longest, seed):
     problem = Problem(seed, words, binary, least, longest)
@@ -129,7 +129,7 @@ def test_no_edited_text_exceeds_the_upper_bound(words, binary, least, longest, s
 
 
 @pytest.mark.parametrize(("words", "binary", "least", "longest"), CASES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_real_answers_are_rows_of_edited_texts(words, binary, least, longest, seed):
     problem = Problem(seed, words, binary, least, longest)

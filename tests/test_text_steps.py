@@ -85,10 +85,10 @@ def heights(planes, space, f):
     return planes.offsets - space.scores(f, planes.normals)
 
 
-@pytest.mark.parametrize("words", SETTINGS["words"])
-@pytest.mark.parametrize("binary", SETTINGS["binary"])
-@pytest.mark.parametrize("longest", [1, 2])
-@pytest.mark.parametrize("sweeps", [1, 4])
+@pytest.mark.parametrize(
+    ("sweeps", "longest", "binary", "words"),
+    pairs([1, 4], [1, 2], SETTINGS["binary"], SETTINGS["words"]),
+)
 def test_planes_bound_the_losses(words, binary, longest, sweeps):
     objective = problem(words, binary, longest, 2, None, 0.7, False, seed=1)
     (term,), space, rng = objective.terms, objective.space, np.random.default_rng(0)

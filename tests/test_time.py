@@ -44,6 +44,7 @@ from structinv.utils.matrices import count
 
 from . import kernel_problems, test_chains, test_kernel_chains, test_regression
 from . import test_representer_solvers as representers
+from .covering import pairs
 from .oracle_cases import CASES
 from .orbit_cases import ORBIT_CASE
 from .problems import SETTING, N, assert_brackets, objective, optimum
@@ -297,9 +298,10 @@ def rows_are_seconds(monkeypatch, small_portions):
     monkeypatch.setattr(HullState, "value", valued)
 
 
-@every_solver
-@pytest.mark.parametrize("setting", ["binary", "multiclass"])
-@pytest.mark.parametrize("passes", [0.3, 1.2, 2.5, 4.9, 7.1])
+@pytest.mark.parametrize(
+    ("passes", "setting", "name"),
+    pairs([0.3, 1.2, 2.5, 4.9, 7.1], ["binary", "multiclass"], sorted(REGISTRY)),
+)
 def test_no_more_than_a_pass_follows_the_deadline(name, setting, passes, rows_are_seconds):
     problem, limit = objective(FDrop(2), SETTING[setting]), passes * N
     solver = Pegasos(batch_size=2) if name == "pegasos" else REGISTRY[name]()

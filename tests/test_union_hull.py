@@ -15,7 +15,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 
-from .covering import pairs
+from .covering import each_once
 from .oracle_cases import (
     FACTOR,
     RADII,
@@ -69,7 +69,7 @@ def state_of(problem):
     return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(("named", "name", "factor"), pairs(list(NAMED), SETTINGS, [0.1, 10.0]))
+@pytest.mark.parametrize(("named", "name", "factor"), each_once(list(NAMED), SETTINGS, [0.1, 10.0]))
 def test_the_optimum_is_reached(named, name, factor):
     case, sparse = NAMED[named]
     setting = SETTING[name]

@@ -20,7 +20,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 
-from .covering import pairs
+from .covering import each_once
 from .word_problems import LOSSES, VALUES, WORDS, objective, rows, state_of
 
 EVENS = np.arange(0, 30, 2)
@@ -71,8 +71,8 @@ def optimum(oracle, loss="hinge", intercept=True, weights=0.3):
     return cp.Problem(cp.Minimize(0.5 * norm + cost)).solve(solver="CLARABEL")
 
 
-SETTINGS = pairs(list(ADDED), list(LOSSES), [True, False], [0.05, 0.3])
-SETTINGS += pairs(list(EDITED), ["hinge"], [True, False], [0.05, 0.5])
+SETTINGS = each_once(list(ADDED), list(LOSSES), [True, False], [0.05, 0.3])
+SETTINGS += each_once(list(EDITED), ["hinge"], [True, False], [0.05, 0.5])
 
 
 @pytest.mark.parametrize(("name", "loss", "intercept", "weight"), SETTINGS)
