@@ -8,6 +8,7 @@ import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -23,7 +24,7 @@ from structinv import (
     report,
 )
 from structinv.datasets import conll_features, make_mail_like, make_tagged_text, write_conll
-from structinv.oracles import Box, FDrop, FScale, Rotations, Shifts
+from structinv.oracles import Box, Budget, FDrop, FScale, Rotations, Shifts
 from structinv.report.section import interval
 from structinv.structures import Multilabel, Sequence
 
@@ -105,16 +106,35 @@ def pipeline():
     return make_pipeline(*steps).fit(TEXTS, LABELS), TEXTS, LABELS
 
 
-def sentences():
+def sentences(oracle=None, tol=1e-3):
     tokens, labels = make_tagged_text(30, random_state=0)
     X = conll_features(tokens)
-    model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), C=1.0, random_state=0)
+    oracle = oracle or FDrop(1)
+    model = InvariantStructuredSVC(Sequence(), oracle=oracle, tol=tol, random_state=0)
     return model.fit(X[:20], labels[:20]), X[20:], [["unknown", *labels[20][1:]], *labels[21:]]
 
 
 def one_row():
     model, X, y = mail()
     return model, X[:1], y[:1]
+
+
+def with_rows(form, oracle=None):
+    X, y = boxes()
+    return InvariantLinearSVC(oracle or FDrop(1), random_state=0).fit(form(X), y), form(X), y
+
+
+def color_images():
+    X, y = load_digits(n_class=3, return_X_y=True)
+    stack = np.repeat(X[:60].reshape(-1, 8, 8, 1) / 16, 3, axis=3)
+    model = InvariantSVC(Shifts(1, shape=(8, 8, 3)), random_state=0).fit(stack[:40], y[:40])
+    return model, stack[40:], y[40:60]
+
+
+def boxes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 20))
+    return X, np.where(X[:, 0] > 0, "a", "b")
 
 
 CASES = {
@@ -127,13 +147,13 @@ CASES = {
     "pipeline": pipeline,
     "sentences": sentences,
     "one row": one_row,
+    "lists": lambda: with_rows(np.ndarray.tolist),
+    "frame": lambda: with_rows(lambda X: pd.DataFrame(X, columns=[f"{ATTACK}{k}" for k in range(20)])),
+    "only for": lambda: with_rows(np.asarray, FDrop(1).only_for("a")),
+    "union": lambda: with_rows(np.asarray, FDrop(1) | Box(0.1)),
+    "color": color_images,
+    "budget": lambda: sentences(Budget(FDrop(2)), tol=0.5),
 }
-
-
-def boxes():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 20))
-    return X, np.where(X[:, 0] > 0, "a", "b")
 
 
 @pytest.fixture(scope="module")
@@ -200,11 +220,14 @@ class TestContent:
         assert ATTACK.partition(">")[0] in pages["pipeline"].texts["examples"]
 
     def test_images_are_shown_before_and_after(self, pages):
-        for name in ("digits", "linear digits"):
+        for name in ("digits", "linear digits", "color"):
             shown = [each["alt"] for tag, each in pages[name].attributes if tag == "img"]
             assert any(text.endswith("original") for text in shown)
             assert any("worst case: " in text for text in shown)
         assert not [tag for tag, _ in pages["kernel"].attributes if tag == "img"]
+
+    def test_names_of_columns_are_escaped(self, pages):
+        assert f"{ATTACK}0" in pages["frame"].texts["decisive"]
 
     def test_a_given_shape_shows_images(self, tmp_path):
         model, X, y = linear_images()
@@ -234,6 +257,8 @@ class TestContent:
         assert "The model has no oracle" in pages["kernel"].texts["limits"]
         assert "More than 2 edits of one row." in pages["mail"].texts["limits"]
         assert "More than 1 edit of one token." in pages["sentences"].texts["limits"]
+        assert "More than 2 edits of one sentence." in pages["budget"].texts["limits"]
+        assert "Only samples with these labels are perturbed: a." in pages["only for"].texts["limits"]
 
     def test_loose_bounds_are_counted(self, tmp_path):
         with pytest.warns(ConvergenceWarning):

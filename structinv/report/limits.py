@@ -72,10 +72,9 @@ def _of_the_oracle(subject: Subject) -> list[Item]:
     others = dict.fromkeys(_OTHERS[name] for name in _names_in(oracle) if name in _OTHERS)
     edit = oracle.get_params(deep=True).get("edit", oracle.get_params(deep=True).get("oracle__edit"))
     items += [("Other edits", text) for text in [*others, *filter(None, [_TOKENS.get(edit)])]]
-    counted = oracle.counted()
-    if counted is not None:
-        edits = number_of(counted.most, "edit")
-        items.append(("More edits", f"More than {edits} of one {subject.edited}."))
+    if subject.most_edits is not None:
+        number, edited = subject.most_edits
+        items.append(("More edits", f"More than {number_of(number, 'edit')} of one {edited}."))
     elif oracle.finite:
         items.append(
             ("Values in between", "The perturbations are a list. Other values are not covered.")

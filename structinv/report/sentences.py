@@ -26,11 +26,14 @@ class SentenceSubject(Subject):
     """Sequence model with labeled sentences."""
 
     unit = "sentence", "sentences"
+    edited = "token"
 
     @property
-    def edited(self) -> str:  # type: ignore[override]
-        """Noun of a sample whose edits are counted: all tokens share a `Budget`."""
-        return "sentence" if isinstance(self.oracle, Budget) else "token"
+    def most_edits(self) -> tuple[int, str] | None:
+        if isinstance(self.oracle, Budget):
+            counted = self.oracle.oracle.counted()
+            return None if counted is None else (counted.most, "sentence")
+        return super().most_edits
 
     @property
     def labels(self) -> np.ndarray:

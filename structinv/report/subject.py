@@ -87,6 +87,12 @@ class Subject(ABC):
         return not isinstance(self.oracle, Identity)
 
     @property
+    def most_edits(self) -> tuple[int, str] | None:
+        """Maximum number of edits, and the noun of what is edited; None if not counted."""
+        counted = self.oracle.counted()
+        return None if counted is None else (counted.most, self.edited)
+
+    @property
     def unperturbed(self) -> InvarianceOracle:
         """Oracle of the same kind, without perturbations."""
         counted = self.oracle.counted()

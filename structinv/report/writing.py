@@ -141,6 +141,7 @@ def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Su
         )
     if isinstance(model, InvariantTextClassifier):
         return TextSubject(model, X, y, **more)
+    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     return RowSubject(model, X, y, shape=_shape_of(model, shape), **more)
 
 
