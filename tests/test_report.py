@@ -248,6 +248,32 @@ class TestContent:
         assert "0.0 %" in page.texts[""]
         assert "h3" not in page.names
 
+    @pytest.mark.parametrize("case", [mail, texts, sentences])
+    def test_misclassified_samples_are_counted_beside_the_examples(self, tmp_path, case):
+        model, X, y = case()
+        if case is not sentences:
+            y = [next(label for label in model.classes_ if label != y[0]), *y[1:]]
+        correct = [np.array_equal(*each) for each in zip(model.predict(X), y, strict=True)]
+        n_correct, n_wrong = sum(correct), len(correct) - sum(correct)
+        assert n_wrong > 0
+        one, units = {
+            mail: ("row", "rows"),
+            texts: ("text", "texts"),
+            sentences: ("sentence", "sentences"),
+        }[case]
+        text = written(tmp_path, model, X, y, n_examples=2).texts["examples"]
+        wrong = f"{n_wrong} {one} is" if n_wrong == 1 else f"{n_wrong} {units} are"
+        assert (
+            f"Among the {n_correct} correctly classified {units}, these 2 have the smallest margins"
+            in text
+        )
+        assert f"{wrong} misclassified without perturbations." in text
+        text = written(tmp_path, model, X, y, n_examples=1).texts["examples"]
+        assert f"Among the {n_correct} correctly classified {units}, this one has" in text
+        place = correct.index(True)
+        text = written(tmp_path, model, X[place : place + 1], y[place : place + 1]).texts["examples"]
+        assert f"This is the only correctly classified {one}. No {units} are misclassified" in text
+
     def test_limits_depend_on_the_oracle(self, pages):
         assert "added or rescaled" in pages["mail"].texts["limits"]
         assert "more than the radius" in pages["box"].texts["limits"]

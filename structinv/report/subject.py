@@ -19,6 +19,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
 from ..utils.html import shortened
+from ..utils.summaries import number_of
 from .section import Section
 
 # A word of an attacker can have any length.
@@ -147,10 +148,23 @@ class Subject(ABC):
         one, units = self.unit
         if not len(chosen):
             return f"No {one} is both classified correctly and perturbed, or none was requested."
-        return (
-            f"These {len(chosen)} {units} have the smallest margins under attack. All of them are "
-            f"classified correctly without perturbations. The number of a {one} counts from 0."
-        )
+        n_correct = int(np.count_nonzero(self.correct))
+        n_wrong = len(self.correct) - n_correct
+        if n_correct == 1:
+            rule = f"This is the only correctly classified {one}."
+        elif len(chosen) == 1:
+            rule = (
+                f"Among the {n_correct} correctly classified {units}, this one has the smallest margin "
+                "under attack."
+            )
+        else:
+            rule = (
+                f"Among the {n_correct} correctly classified {units}, these {len(chosen)} have the "
+                "smallest margins under attack."
+            )
+        verb = "is" if n_wrong == 1 else "are"
+        others = f"{number_of(n_wrong, one, units) if n_wrong else f'No {units}'} {verb} misclassified"
+        return f"{rule} {others} without perturbations. The number of a {one} counts from 0."
 
     def name(self, column: int) -> str:
         """Return the name of a feature."""
