@@ -288,6 +288,14 @@ class TestEvaluate:
         assert "must be among the model's classes, -1, 1" in line
         assert line.endswith("got 3")
 
+    def test_labels_of_another_type_are_refused_with_the_type(self, tmp_path):
+        lines = [f'{{"text": "{text}", "label": {label}}}\n' for text, label in (("yes", 1), ("no", 0))]
+        (tmp_path / "train.jsonl").write_text("".join(lines * 3))
+        (tmp_path / "test.jsonl").write_text('{"text": "yes", "label": "1"}\n')
+        succeed("fit", tmp_path / "train.jsonl", "-o", tmp_path / "model", "--oracle", "identity")
+        line = fail("evaluate", tmp_path / "model", tmp_path / "test.jsonl")
+        assert "the model's classes, 0, 1 (integers); got 1 (strings)" in line
+
 
 class TestPredict:
     def test_a_saved_model_predicts_the_same(self, folder, tmp_path):

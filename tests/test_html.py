@@ -185,7 +185,7 @@ def test_results_of_no_samples(result):
 
 
 def test_results_of_one_sample(model):
-    assert "Certificate of 1 samples" in words(model.certify(X[:1], Y[:1])._repr_html_())
+    assert "Certificate of 1 sample " in words(model.certify(X[:1], Y[:1])._repr_html_())
     no_edit = explain_edit(model, X[:1], Y[:1], oracle=Identity())
     assert "<table" not in no_edit._repr_html_()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_digits
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -274,6 +274,51 @@ class TestContent:
         text = written(tmp_path, model, X[place : place + 1], y[place : place + 1]).texts["examples"]
         assert f"This is the only correctly classified {one}. No {units} are misclassified" in text
 
+    @pytest.mark.parametrize(("case", "noun"), [(mail, "row"), (texts, "text"), (sentences, "sentence")])
+    def test_one_sample_is_singular(self, tmp_path, case, noun):
+        model, X, y = case()
+        page = written(tmp_path, model, X[-1:], y[-1:])
+        assert "not classes" not in page.texts["data"]
+        assert f"The test data have 1 {noun}" in page.texts["data"]
+        assert not re.findall(rf"\b1 (?:test )?{noun}s", "".join(page.texts.values()))
+        assert f"The accuracies are those of 1 test {noun}." in page.texts["limits"]
+
+    def test_the_interval_has_the_name_of_its_method(self, pages):
+        assert "Its 95 % interval (Wilson) is" in pages["mail"].texts["accuracy"]
+
+    def test_the_number_of_the_model_is_among_the_numbers_of_edits(self, tmp_path):
+        model, X, y = mail()
+        text = written(tmp_path, model, X, y, n_changes=[0, 3]).texts["accuracy"]
+        certified = model.certify(X, y)
+        cells = (f"{100 * each:.1f} %" for each in (certified.attacked_accuracy, certified.accuracy))
+        assert f"|2|{'|'.join(cells)}|" in text
+
+    def test_any_number_of_edits_has_a_curve(self, tmp_path):
+        model, X, y = mail()
+        page = written(tmp_path, model, X, y, n_changes=[10**20])
+        assert str(10**20) in page.texts["accuracy"]
+        model.set_params(oracle=FDrop(10**20))
+        assert str(10**20) in written(tmp_path, model, X, y, n_changes=[10**20]).texts["accuracy"]
+
+    def test_edits_of_tokens_are_counted_per_token(self, pages):
+        assert "edits allowed per token|" in pages["sentences"].texts["accuracy"]
+        for name in ("mail", "texts"):
+            assert "edits allowed|" in pages[name].texts["accuracy"]
+
+    def test_sentences_have_the_accuracy_of_tokens_at_the_top(self, pages):
+        model, X, y = sentences()
+        right = np.mean(np.concatenate(y) == np.concatenate(model.predict(X)))
+        known = model.certify(X, [[model.predict(X)[0][0], *y[0][1:]], *y[1:]])
+        n_wrong = known.most_wrong.sum() + 1
+        certified = 1 - n_wrong / known.lengths.sum()
+        top = "".join(pages["sentences"].texts[""].split("\n"))
+        assert f"Clean accuracy of tokens{100 * right:.1f} %" in top
+        assert f"Certified accuracy of tokens{100 * certified:.1f} %" in top
+
+    def test_labels_of_tokens_that_are_not_classes_are_named(self, pages):
+        note = "1 sentence has labels that are not classes of the model and count as errors: unknown"
+        assert note in pages["sentences"].texts["data"]
+
     def test_limits_depend_on_the_oracle(self, pages):
         assert "added or rescaled" in pages["mail"].texts["limits"]
         assert "more than the radius" in pages["box"].texts["limits"]
@@ -348,6 +393,7 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"n_changes": [-1]}, "n_changes must be"),
+            ({"n_changes": 3}, "n_changes must be None or a sequence of integers, got 3"),
             ({"n_examples": -1}, "n_examples must be"),
             ({"title": 3}, "title must be a string"),
         ],
@@ -368,6 +414,39 @@ class TestRefusals:
         model = InvariantStructuredSVC(Multilabel(), random_state=0).fit(X, np.c_[X[:, :2] > 0])
         with pytest.raises(TypeError, match="InvariantStructuredSVC with Sequence"):
             written(tmp_path, model, X, np.c_[X[:, :2] > 0])
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            InvariantLinearSVC(FDrop(1)),
+            InvariantTextClassifier(),
+            InvariantStructuredSVC(Sequence()),
+            make_pipeline(CountVectorizer(), InvariantLinearSVC(FDrop(1))),
+        ],
+    )
+    def test_models_before_fit(self, tmp_path, model):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            written(tmp_path, model, TEXTS, LABELS)
+        assert not list(tmp_path.iterdir())
+
+    def test_shapes_of_images_that_the_oracle_does_not_have(self, tmp_path):
+        model, X, y = images(Shifts(1))
+        with pytest.raises(ValueError, match=r"must be that of the oracle, .*8.*8.* got .*4.*16"):
+            written(tmp_path, model, X, y, image_shape=(4, 16))
+        model, X, y = images()
+        with pytest.raises(ValueError, match="shape must fit the 64 features"):
+            written(tmp_path, model, X, y, image_shape=(4, 4))
+
+    @pytest.mark.parametrize("case", [texts, pipeline, sentences])
+    def test_shapes_of_images_for_texts(self, tmp_path, case):
+        with pytest.raises(ValueError, match="the shape of images must be left out for texts"):
+            written(tmp_path, *case(), image_shape=(2, 2))
+
+    @pytest.mark.parametrize("value", ["abc", "1.5", "9" * 30])
+    def test_dates_that_are_no_numbers(self, tmp_path, monkeypatch, value):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", value)
+        with pytest.raises(ValueError, match=f"SOURCE_DATE_EPOCH must be an integer .* got '{value}'"):
+            written(tmp_path, *one_row())
 
     def test_labels_that_are_not_classes(self, tmp_path):
         model, X, y = mail()
@@ -472,6 +551,10 @@ class TestCommandLine:
                 "--sizes requires an oracle with a number",
             ),
             ("texts.model", "rows.svm", (), "MODEL requires JSON of texts"),
+            ("texts.model", "texts.jsonl", ("--shape", "2x2"), "shape of images must be left out"),
+            ("log.model", "texts.jsonl", ("--shape", "2x2"), "shape of images must be left out"),
+            ("tags.model", "tags.conll", ("--shape", "2x2"), "shape of images must be left out"),
+            ("images.model", "images.csv", ("--shape", "4x16"), "must be that of the oracle"),
         ],
     )
     def test_refusals(self, files, tmp_path, model, data, options, message):

@@ -146,8 +146,10 @@ class Certificate(Summarized):
         )
 
     def _summary(self) -> Summary:
-        n, what = len(self.margins), "samples" if self.most_wrong is None else "examples"
-        title = f"Certificate of {n} {what}" + ("" if self.labels_given else ", without labels")
+        n, what = len(self.margins), "sample" if self.most_wrong is None else "example"
+        title = f"Certificate of {number_of(n, what)}" + (
+            "" if self.labels_given else ", without labels"
+        )
         if n == 0:
             return Summary(title, {})
         certified, positions, attacked = LABELED if self.labels_given else UNLABELED
@@ -157,11 +159,11 @@ class Certificate(Summarized):
             values[positions] = f"{self.position_accuracy:.4g} (lower bound)"
         values |= {attacked: share(self.attacked > 0), "tight margins": how_many(self.exact)}
         notes = []
-        unbounded = np.count_nonzero(np.isneginf(self.margins))
+        unbounded = int(np.count_nonzero(np.isneginf(self.margins)))
         if unbounded:
             notes.append(
-                f"{unbounded} margins are -inf: the oracle has no upper bound for this model, or the "
-                f"output structure forbids the labels of these {what}."
+                f"{number_of(unbounded, 'margin is', 'margins are')} -inf: the oracle has no upper "
+                f"bound for this model, or the output structure forbids the labels of these {what}s."
             )
         elif not np.all(self.exact):
             notes.append(

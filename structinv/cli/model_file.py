@@ -53,10 +53,14 @@ class SavedModel:
         classes = self.classifier.classes_.tolist()
         unknown = sorted(set(np.unique(labels).tolist()) - set(classes))
         if unknown:
+            allowed, got = self.label_names(classes), self.label_names(unknown)
+            kinds = _kinds(classes), _kinds(unknown)
+            # Labels of two types can look alike.
+            alike = bool(set(allowed) & set(got))
+            named = [f" ({kind})" if alike else "" for kind in kinds]
             raise ValueError(
                 "labels of DATA must be among the model's classes, "
-                f"{', '.join(self.label_names(classes))};"
-                f" got {', '.join(self.label_names(unknown))}"
+                f"{', '.join(allowed)}{named[0]}; got {', '.join(got)}{named[1]}"
             )
 
     def oracle_name(self) -> str:
@@ -130,6 +134,12 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
         return SavedModel(classifier, features, dict(notes["training"]), _facts(content, name))
     except Exception as error:
         raise ValueError(f"{name} is not a model file of the command line: {error}") from None
+
+
+def _kinds(labels: Iterable[Any]) -> str:
+    """Name the types of labels, such as "strings"."""
+    names = {int: "integers", float: "numbers", str: "strings", bool: "booleans"}
+    return " and ".join(sorted({names.get(type(each), type(each).__name__) for each in labels}))
 
 
 def _facts(content: bytes, name: str) -> dict[str, str]:

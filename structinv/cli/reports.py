@@ -15,6 +15,7 @@ from ..inspection import explain_edit
 from ..inspection.explanation import Explanation
 from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
+from ..utils.summaries import number_of
 from .messages import progress_of
 from .model_file import SavedModel
 from .parts import parts_of
@@ -103,7 +104,8 @@ def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) ->
         highlight=False,
     )
     if tally.n_open:
-        console.print(f"{tally.n_open} rows have a certificate that is not tight.", highlight=False)
+        rows = number_of(tally.n_open, "row has", "rows have")
+        console.print(f"{rows} a certificate that is not tight.", highlight=False)
     _print_note(console, saved.features.certified)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from ..certificates import Certificate
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import SpanScores, are_spans
-from ..report.sentences import sentence_certificate
+from ..report.sentences import sentence_certificate, unknown_labels_note
 from .messages import say
 from .model_file import SavedModel
 from .reports import percent, print_line
@@ -59,13 +59,8 @@ def _certificate(
 ) -> Certificate:
     """Return the certificate of the sentences; print labels that are not classes of the model."""
     classes = set(saved.classifier.classes_.tolist())
-    n_unknown = sum(not classes.issuperset(labels) for labels in y)
-    if n_unknown:
-        names = ", ".join(sorted(set(chain.from_iterable(y)) - classes))
-        say(
-            f"{n_unknown} sentences have labels that are not classes of the model and "
-            f"count as errors: {names}"
-        )
+    if not classes.issuperset(chain.from_iterable(y)):
+        say(unknown_labels_note(y, classes))
     return sentence_certificate(saved.classifier, X, y, predicted)
 
 

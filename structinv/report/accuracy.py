@@ -36,8 +36,9 @@ class Levels:
 def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> list[int]:
     """Return the numbers of edits of a report.
 
-    By default they are 0, and a quarter, half, once and twice the number of the oracle. The list is
-    empty if edits cannot be counted. Numbers then raise ValueError.
+    The number of the oracle is always among them. By default they are 0, and a quarter, half, once and
+    twice the number of the oracle. The list is empty if edits cannot be counted. Numbers then raise
+    ValueError.
 
     Examples
     --------
@@ -45,6 +46,8 @@ def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> 
     >>> check_numbers(FDrop(5), None), check_numbers(Box(1.0), None)
     ([0, 1, 2, 5, 10], [])
     """
+    if n_changes is not None and not isinstance(n_changes, (Sequence, np.ndarray)):
+        raise TypeError(f"n_changes must be None or a sequence of integers, got {n_changes!r}")
     counted = oracle.counted()
     if counted is None:
         if n_changes is None:
@@ -57,7 +60,7 @@ def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> 
         return sorted({0, counted.most // 4, counted.most // 2, counted.most, 2 * counted.most})
     for number in n_changes:
         check_integer("n_changes", number, least=0)
-    return sorted(set(n_changes))
+    return sorted({*n_changes, counted.most})
 
 
 def levels(subject: Subject, numbers: Sequence[int]) -> Levels:
@@ -81,8 +84,8 @@ def accuracy(subject: Subject, found: Levels) -> Section:
         f"Certified accuracy counts {units} that are classified correctly after every declared "
         "perturbation. The accuracy under the worst perturbation is between these two.",
         f"Certified accuracy ({subject.oracle_name}): {share(own.correct)}, on "
-        f"{how_many(own.correct)} {units}. Its 95 % interval is {interval(own.correct)}, for new "
-        f"{units} of the same distribution.",
+        f"{subject.how_many(own.correct)}. Its 95 % interval (Wilson) is {interval(own.correct)}, for "
+        f"new {units} of the same distribution.",
     ]
     if not found.by_number:
         rows = [(subject.oracle_name, *_measures(own))]
@@ -91,8 +94,10 @@ def accuracy(subject: Subject, found: Levels) -> Section:
         columns = ["perturbations", "under attack", "certified", "tight margins"]
         return Section("accuracy", "Accuracy", [*content, table(rows, columns)])
     rows = [(str(number), *_measures(each)) for number, each in found.by_number.items()]
-    columns = ["edits allowed", "under attack", "certified", "tight margins"]
-    return Section("accuracy", "Accuracy", [*content, _curve(found), table(rows, columns)])
+    columns = [subject.edits_column, "under attack", "certified", "tight margins"]
+    return Section(
+        "accuracy", "Accuracy", [*content, _curve(found, subject.edits_column), table(rows, columns)]
+    )
 
 
 def _measures(certificate: Certificate) -> tuple[str, str, str]:
@@ -103,7 +108,7 @@ def _measures(certificate: Certificate) -> tuple[str, str, str]:
     )
 
 
-def _curve(found: Levels) -> Html:
+def _curve(found: Levels, x_label: str) -> Html:
     numbers = list(found.by_number)
     attacked = [each.attacked_accuracy for each in found.by_number.values()]
     certified = [each.accuracy for each in found.by_number.values()]
@@ -115,5 +120,5 @@ def _curve(found: Levels) -> Html:
     # Equal lines would hide each other.
     if not np.array_equal(attacked, certified):
         lines.append(Line("under attack", numbers, attacked))
-    plot = line_plot(lines, alt, x_label="edits allowed", y_label="accuracy", shares=True)
+    plot = line_plot(lines, alt, x_label=x_label, y_label="accuracy", shares=True)
     return Html(plot)

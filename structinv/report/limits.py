@@ -12,7 +12,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..solvers import Status
 from ..utils.html import Html
-from ..utils.summaries import how_many, number_of
+from ..utils.summaries import number_of
 from .section import Section, bullets
 from .subject import Subject
 
@@ -119,7 +119,7 @@ def _of_the_bounds(subject: Subject, certificate: Certificate) -> list[Item]:
     items = [
         (
             "Loose bounds",
-            f"The bounds of {how_many(is_open)} {units} are not tight. Their true worst-case margins "
+            f"The bounds of {subject.how_many(is_open)} are not tight. Their true worst-case margins "
             "may be larger, so the certified accuracy is a lower bound.",
         ),
         (
@@ -130,18 +130,21 @@ def _of_the_bounds(subject: Subject, certificate: Certificate) -> list[Item]:
     ]
     n_unbounded = int(np.count_nonzero(np.isneginf(certificate.margins)))
     if n_unbounded:
-        text = f"{n_unbounded} {units} have no bound, or have labels that the model does not allow."
+        number = subject.number_of(n_unbounded)
+        verb = "has" if n_unbounded == 1 else "have"
+        text = f"{number} {verb} no bound, or {verb} labels that the model does not allow."
         items.append(("No bound", text))
     return items
 
 
 def _of_the_data(subject: Subject) -> list[Item]:
-    _, units = subject.unit
+    one, units = (f"test {noun}" for noun in subject.unit)
     items = [
         (
             "New data",
-            f"The accuracies are those of {subject.n_samples} test {units}. They do not hold for data "
-            "of another source or a later time. They are too high if test data were training data.",
+            f"The accuracies are those of {number_of(subject.n_samples, one, units)}. They do not hold "
+            "for data of another source or a later time. They are too high if test data were training "
+            "data.",
         ),
         (
             "Poisoning",

@@ -52,7 +52,7 @@ class RowSubject(Subject):
         ]
         largest = label_name(labels[np.argmax(counts)])
         content = [
-            f"The test data have {self.n_samples} {units}.",
+            f"The test data have {self.number_of(self.n_samples)}.",
             table(rows, ["label", units, "share"]),
             f"Always predicting {largest}, the largest class, has an accuracy of "
             f"{percent(counts.max() / counts.sum())}.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ from ..inspection.positions import transition_weights
 from ..oracles import Budget, InvarianceOracle
 from ..utils.html import Html, escaped, marked
 from ..utils.matrices import dense
+from ..utils.summaries import number_of
 from .section import Section, percent, share, table
 from .subject import Subject
 
@@ -64,25 +65,33 @@ class SentenceSubject(Subject):
             for label, count in zip(labels, counts, strict=True)
         ]
         content = [
-            f"The test data have {self.n_samples} sentences with {counts.sum()} tokens.",
+            f"The test data have {self.number_of(self.n_samples)} with "
+            f"{number_of(int(counts.sum()), 'token')}.",
             table(rows, ["label", "tokens", "share"]),
         ]
+        if self._unknown:
+            content.append(unknown_labels_note(self.y, self._classes))
         return Section("data", "Data", content)
 
+    def key_figures(self, certificate: Certificate) -> dict[str, str]:
+        return {
+            **super().key_figures(certificate),
+            "Clean accuracy of tokens": share(self.labels == self.predicted),
+            "Certified accuracy of tokens": percent(certificate.position_accuracy),
+        }
+
     def classes(self, certificate: Certificate) -> Section:
-        assert certificate.lengths is not None
-        assert certificate.most_wrong is not None
-        certified = np.sum(certificate.lengths - certificate.most_wrong) / np.sum(certificate.lengths)
         rows = []
         for label in sorted({*self.labels.tolist(), *self.predicted.tolist()}):
             own, given = self.labels == label, self.predicted == label
             rows.append((
                 label, str(np.count_nonzero(own)), share(given[own]), share(given[~own]),
             ))  # fmt: skip
+        certified = percent(certificate.position_accuracy)
         content = [
             f"{share(self.labels == self.predicted)} of the tokens have the correct label without "
-            f"perturbations. At least {percent(float(certified))} of the tokens keep it after every "
-            "declared perturbation.",
+            f"perturbations. At least {certified} of the tokens keep it after every declared "
+            "perturbation.",
             table(rows, ["label", "tokens", "detected", "false positives"]),
         ]
         return Section("classes", "Labels", content)
@@ -152,6 +161,11 @@ class SentenceSubject(Subject):
         return [text, Html(marked(parts)), table(rows, columns, left=(0, 1, 2, 3, 4))]
 
     @property
+    def _unknown(self) -> set[Any]:
+        """Labels of the data that are not classes of the model."""
+        return set(self.labels.tolist()) - self._classes
+
+    @property
     def _classes(self) -> set[Any]:
         return set(self.model.classes_.tolist())
 
@@ -180,6 +194,23 @@ def sentence_certificate(
         margins=np.where(n_unknown, -np.inf, found.margins),
         attacked=np.where(n_unknown, -np.inf, found.attacked),
         most_wrong=np.minimum(found.lengths, found.most_wrong + n_unknown),
+    )
+
+
+def unknown_labels_note(y: Sequence[Sequence[Any]], classes: Collection[Any]) -> str:
+    """Return a note on the sentences with labels that are not classes of the model.
+
+    Examples
+    --------
+    >>> unknown_labels_note([["A", "C"], ["A", "B"]], {"A", "B"})
+    '1 sentence has labels that are not classes of the model and count as errors: C'
+    """
+    names = sorted(set(chain.from_iterable(y)) - set(classes))
+    number = sum(not set(classes).issuperset(labels) for labels in y)
+    verb = "has" if number == 1 else "have"
+    return (
+        f"{number_of(number, 'sentence')} {verb} labels that are not classes of the model and count as "
+        f"errors: {', '.join(map(str, names))}"
     )
 
 

@@ -19,8 +19,8 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
 from ..utils.html import shortened
-from ..utils.summaries import number_of
-from .section import Section
+from ..utils.summaries import how_many, number_of
+from .section import Section, percent
 
 # A word of an attacker can have any length.
 _LONGEST_NAME = 60
@@ -105,6 +105,28 @@ class Subject(ABC):
         return _num_samples(self.X)
 
     @property
+    def edits_column(self) -> str:
+        """Heading of numbers of edits; it names what is edited if this is not the sample."""
+        return "edits allowed" if self.edited == self.unit[0] else f"edits allowed per {self.edited}"
+
+    def number_of(self, number: int) -> str:
+        """Format a number of samples, such as "1 text"."""
+        return number_of(number, *self.unit)
+
+    def how_many(self, which: np.ndarray) -> str:
+        """Format the number of samples with the value True, such as "3 of 4 texts"."""
+        one, units = self.unit
+        return f"{how_many(which)} {one if len(which) == 1 else units}"
+
+    def key_figures(self, certificate: Certificate) -> dict[str, str]:
+        """Return the numbers at the top of a report, by name."""
+        return {
+            "Clean accuracy": percent(float(np.mean(self.correct))),
+            "Accuracy under attack": percent(certificate.attacked_accuracy),
+            "Certified accuracy": percent(certificate.accuracy),
+        }
+
+    @property
     @abstractmethod
     def labels(self) -> np.ndarray:
         """True labels of all rows."""
@@ -163,7 +185,7 @@ class Subject(ABC):
                 "smallest margins under attack."
             )
         verb = "is" if n_wrong == 1 else "are"
-        others = f"{number_of(n_wrong, one, units) if n_wrong else f'No {units}'} {verb} misclassified"
+        others = f"{self.number_of(n_wrong) if n_wrong else f'No {units}'} {verb} misclassified"
         return f"{rule} {others} without perturbations. The number of a {one} counts from 0."
 
     def name(self, column: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
@@ -27,7 +28,7 @@ from .accuracy import accuracy, check_numbers, levels
 from .limits import limits
 from .margins import margins
 from .rows import RowSubject, TextSubject
-from .section import Section, percent
+from .section import Section
 from .sentences import SentenceSubject
 from .subject import Subject
 
@@ -65,8 +66,9 @@ def write(
     y : array-like
         True labels; for sequences the labels of each example.
     n_changes : sequence of int, default=None
-        Numbers of edits (>= 0) of the table of accuracies. By default they are 0, and a quarter, half,
-        once and twice the number of the oracle. It must be None if edits cannot be counted.
+        Numbers of edits (>= 0) of the table of accuracies. The number of the oracle is always among
+        them. By default they are 0, and a quarter, half, once and twice the number of the oracle. It
+        must be None if edits cannot be counted.
     n_examples : int, default=10
         Number of samples whose worst perturbations are shown (>= 0).
     image_shape : ImageShape or tuple of int, default=None
@@ -79,6 +81,8 @@ def write(
     ------
     TypeError, ValueError
         If the model is of another class, or if an argument does not fit it.
+    NotFittedError
+        If the model is not fitted.
     ModuleNotFoundError
         If jinja2 is not installed.
     OSError
@@ -121,18 +125,21 @@ def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Su
     Raises
     ------
     TypeError, ValueError
-        If the model is of an unsupported class, or if a label is not a class of the model.
+        If the model is of an unsupported class. If a label of a row is not a class of the model. If the
+        shape of images does not fit.
+    NotFittedError
+        If the model is not fitted.
     """
     check_consistent_length(X, y)
+    _check_model(model)
     if isinstance(model, Pipeline):
         return _of_pipeline(model, X, y, shape, **more)
-    if isinstance(model, InvariantStructuredSVC) and isinstance(model.structure, SequenceStructure):
+    sentences = _labels_sentences(model)
+    is_text = sentences or isinstance(model, InvariantTextClassifier) or more.get("texts") is not None
+    if shape is not None and is_text:
+        raise ValueError(f"the shape of images must be left out for texts and sentences, got {shape}")
+    if sentences:
         return SentenceSubject(model, X, y, **more)
-    if not isinstance(model, InvariantClassifier):
-        raise TypeError(
-            "model must be an InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, or "
-            f"InvariantStructuredSVC with Sequence, got {model!r}"
-        )
     y = np.asarray(y)
     unknown = sorted(set(y.tolist()) - set(model.classes_.tolist()))
     if unknown:
@@ -143,6 +150,20 @@ def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Su
         return TextSubject(model, X, y, **more)
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     return RowSubject(model, X, y, shape=_shape_of(model, shape), **more)
+
+
+def _check_model(model: Any) -> None:
+    """Raise TypeError for a model of another class, and NotFittedError before `fit`."""
+    if not isinstance(model, (Pipeline, InvariantClassifier)) and not _labels_sentences(model):
+        raise TypeError(
+            "model must be an InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, or "
+            f"InvariantStructuredSVC with Sequence, got {model!r}"
+        )
+    check_is_fitted(model)
+
+
+def _labels_sentences(model: Any) -> bool:
+    return isinstance(model, InvariantStructuredSVC) and isinstance(model.structure, SequenceStructure)
 
 
 def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Subject:
@@ -163,12 +184,14 @@ def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Su
 def _shape_of(model: Any, given: Any) -> ImageShape | None:
     """Return the shape of images, from the argument or from an oracle of images."""
     n_features = model.n_features_in_
+    oracles = [model.oracle, *([] if model.oracle is None else model.oracle.get_params().values())]
+    images = [each for each in oracles if isinstance(each, ImageOracle)]
+    found = image_shape(images[0].shape, n_features) if images else None
     if given is not None:
-        found = image_shape(given, n_features)
-    else:
-        oracles = [model.oracle, *([] if model.oracle is None else model.oracle.get_params().values())]
-        images = [each for each in oracles if isinstance(each, ImageOracle)]
-        found = image_shape(images[0].shape, n_features) if images else None
+        shape = image_shape(given, n_features)
+        if found not in (None, shape):
+            raise ValueError(f"the shape of images must be that of the oracle, {found}, got {shape}")
+        found = shape
     return found if found is None or found.channels in (1, 3) else None
 
 
@@ -180,29 +203,24 @@ def page(
     title: str = TITLE,
 ) -> bytes:
     """Return the content of a report; the arguments are those of `write`."""
-    template = _template()
+    template, today = _template(), _today()
     check_integer("n_examples", n_examples, least=0)
     if not isinstance(title, str):
         raise TypeError(f"title must be a string, got {title!r}")
     numbers = check_numbers(subject.oracle, n_changes)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        sections, key_figures = _sections(subject, numbers, n_examples)
+        sections, own = _sections(subject, numbers, n_examples)
     found = {str(each.message): each for each in caught}
     for each in found.values():
         warnings.warn(each.message, each.category, stacklevel=3)
-    sections.append(limits(subject, key_figures, list(found)))
-    figures = {
-        "Clean accuracy": percent(float(np.mean(subject.correct))),
-        "Accuracy under attack": percent(key_figures.attacked_accuracy),
-        "Certified accuracy": percent(key_figures.accuracy),
-    }
+    sections.append(limits(subject, own, list(found)))
     text = template.render(
         title=title,
-        figures=figures,
+        figures=subject.key_figures(own),
         oracle=subject.oracle_name,
         sections=sections,
-        made=f"structinv {package_version()} on {_today()}",
+        made=f"structinv {package_version()} on {today}",
     )
     return text.encode("utf-8")
 
@@ -251,4 +269,9 @@ def _template() -> Any:
 def _today() -> str:
     """Return the date in UTC; SOURCE_DATE_EPOCH replaces the clock for reproducible files."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    return time.strftime("%Y-%m-%d", time.gmtime(None if seconds is None else int(seconds)))
+    try:
+        return time.strftime("%Y-%m-%d", time.gmtime(None if seconds is None else int(seconds)))
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(
+            f"SOURCE_DATE_EPOCH must be an integer number of seconds since 1970, got {seconds!r}"
+        ) from None

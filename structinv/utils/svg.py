@@ -167,7 +167,9 @@ class _Axis:
     def linear(cls, low: float, high: float, start: float, stop: float) -> _Axis:
         """Return an axis with about five round ticks; the ends are ticks or values."""
         if high <= low:
-            low, high = low - 0.5, low + 0.5
+            # A fixed reach is less than the rounding error of large numbers.
+            reach = max(0.5, 1e-6 * abs(low))
+            low, high = low - reach, low + reach
         step = _round_step((high - low) / 5)
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         return cls([k * step + 0.0 for k in range(first, last + 1)], low, high, start, stop)
