@@ -312,6 +312,8 @@ class TestContent:
         n_wrong = known.most_wrong.sum() + 1
         certified = 1 - n_wrong / known.lengths.sum()
         top = "".join(pages["sentences"].texts[""].split("\n"))
+        whole = np.mean([np.array_equal(*pair) for pair in zip(y, model.predict(X), strict=True)])
+        assert f"Clean accuracy of sentences{100 * whole:.1f} %" in top
         assert f"Clean accuracy of tokens{100 * right:.1f} %" in top
         assert f"Certified accuracy of tokens{100 * certified:.1f} %" in top
 
@@ -452,6 +454,9 @@ class TestRefusals:
         model, X, y = mail()
         with pytest.raises(ValueError, match=r"y must contain only classes .* got \['other'\]"):
             written(tmp_path, model, X, np.where(y == "ham", "other", y))
+        mixed = np.array([None, 3, *y[2:]], dtype=object)
+        with pytest.raises(ValueError, match=r"y must contain only classes .* got \[3, None\]"):
+            written(tmp_path, model, X, mixed)
 
     def test_without_jinja(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "jinja2", None)

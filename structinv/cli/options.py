@@ -120,7 +120,8 @@ Sizes = Annotated[
     typer.Option(
         rich_help_panel=_OUTPUT,
         help="Numbers of edits in the table of accuracies, such as 0,1,2,5 (fscale, fdrop, fadd, fedit)."
-        " Default: 0, and a quarter, half, once and twice the number of the model.",
+        " Default: 0, and a quarter, half and twice the number of the model. That number is always"
+        " in the table.",
     ),
 ]
 Examples = Annotated[

@@ -74,8 +74,9 @@ class SentenceSubject(Subject):
         return Section("data", "Data", content)
 
     def key_figures(self, certificate: Certificate) -> dict[str, str]:
+        whole = super().key_figures(certificate)
         return {
-            **super().key_figures(certificate),
+            **{f"{name} of sentences": value for name, value in whole.items()},
             "Clean accuracy of tokens": share(self.labels == self.predicted),
             "Certified accuracy of tokens": percent(certificate.position_accuracy),
         }
@@ -205,12 +206,12 @@ def unknown_labels_note(y: Sequence[Sequence[Any]], classes: Collection[Any]) ->
     >>> unknown_labels_note([["A", "C"], ["A", "B"]], {"A", "B"})
     '1 sentence has labels that are not classes of the model and count as errors: C'
     """
-    names = sorted(set(chain.from_iterable(y)) - set(classes))
+    names = sorted(map(str, set(chain.from_iterable(y)) - set(classes)))
     number = sum(not set(classes).issuperset(labels) for labels in y)
     verb = "has" if number == 1 else "have"
     return (
         f"{number_of(number, 'sentence')} {verb} labels that are not classes of the model and count as "
-        f"errors: {', '.join(map(str, names))}"
+        f"errors: {', '.join(names)}"
     )
 
 

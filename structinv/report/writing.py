@@ -141,7 +141,7 @@ def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Su
     if sentences:
         return SentenceSubject(model, X, y, **more)
     y = np.asarray(y)
-    unknown = sorted(set(y.tolist()) - set(model.classes_.tolist()))
+    unknown = sorted(set(y.tolist()) - set(model.classes_.tolist()), key=str)
     if unknown:
         raise ValueError(
             f"y must contain only classes of the model, {model.classes_.tolist()}, got {unknown}"
