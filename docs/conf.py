@@ -99,4 +99,6 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "download_all_examples": False,
     "min_reported_time": 2,
+    # The page of times loads scripts from a network.
+    "write_computation_times": False,
 }
