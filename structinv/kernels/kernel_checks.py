@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..utils.exceptions import CheckError
+from ..utils.plugins import clone_and_pickle
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, NOTHING, kernel_diagonal, kernel_matrix
 from .kernel_names import validate_kernel
@@ -154,11 +153,7 @@ def _check_storage(trial: _Trial) -> None:
 
 def _check_copies(trial: _Trial) -> None:
     kernel = trial.kernel
-    try:
-        copies = [clone(kernel), pickle.loads(pickle.dumps(kernel)), kernel]
-    except Exception as error:
-        raise CheckError(f"{type(kernel).__name__}: clone and pickle must work: {error}") from error
-    for copy in copies:
+    for copy in (*clone_and_pickle(kernel, type(kernel).__name__), kernel):
         found = kernel_matrix(copy, trial.X, trial.Y)
         trial.compare(found, trial.values, "a clone, a pickle and a second call must agree")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import clone
 
 from ..utils.exceptions import CheckError
+from ..utils.plugins import clone_and_pickle
 from .base import ScalarLoss, validate_loss
 
 # Relative tolerance for rounding errors and for iterative methods of losses.
@@ -217,11 +216,7 @@ def _check_elementwise(trial: _Trial) -> None:
 
 
 def _check_copies(trial: _Trial) -> None:
-    try:
-        copies = [clone(trial.loss), pickle.loads(pickle.dumps(trial.loss))]
-    except Exception as error:
-        raise CheckError(f"{trial.loss!r}: clone and pickle must work: {error}") from error
-    for copy in copies:
+    for copy in clone_and_pickle(trial.loss, repr(trial.loss)):
         if not np.array_equal(copy.value(trial.u), trial.values):
             trial.fail("value", "must be the same for a clone and a pickle")
 

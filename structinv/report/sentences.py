@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -43,13 +44,11 @@ class SentenceSubject(Subject):
     def _predict(self) -> np.ndarray:
         return np.array(list(chain.from_iterable(self._guesses)))
 
-    @property
+    @cached_property
     def _guesses(self) -> list[list[Any]]:
-        if "_found" not in vars(self):
-            self._found = [labels.tolist() for labels in self.model.predict(self.X)]
-        return self._found
+        return [labels.tolist() for labels in self.model.predict(self.X)]
 
-    @property
+    @cached_property
     def correct(self) -> np.ndarray:
         return np.array([
             list(labels) == guesses for labels, guesses in zip(self.y, self._guesses, strict=True)
@@ -124,12 +123,14 @@ class SentenceSubject(Subject):
         text = "Weights of transitions from the label of the row to the label of the column:"
         return [text, table(rows, ["label", *names, "end"])]
 
+    @cached_property
+    def _names(self) -> Any:
+        vectorizer = getattr(self.model, "vectorizer_", None)
+        number = self.model.n_features_in_
+        return range(number) if vectorizer is None else vectorizer.get_feature_names_out()
+
     def name(self, column: int) -> str:
-        if "_columns" not in vars(self):
-            vectorizer = getattr(self.model, "vectorizer_", None)
-            number = self.model.n_features_in_
-            self._columns = range(number) if vectorizer is None else vectorizer.get_feature_names_out()
-        return str(self._columns[column])
+        return str(self._names[column])
 
     def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
         content: list[str | Html] = [self._choice(chosen)]
@@ -140,10 +141,7 @@ class SentenceSubject(Subject):
 
     def _example(self, number: int) -> list[str | Html]:
         X, labels = self.X[number : number + 1], self.y[number]
-        filled = [
-            label if label in self._classes else guess
-            for label, guess in zip(labels, self._guesses[number], strict=True)
-        ]
+        filled = _known(labels, self._guesses[number], self._classes)
         (worst,), (after,) = self.model.worst_case(X, [filled])
         vectorizer = getattr(self.model, "vectorizer_", None)
         before = X[0] if vectorizer is None else vectorizer.transform(X)[0]
@@ -161,12 +159,12 @@ class SentenceSubject(Subject):
         text = "Labels that become wrong are marked in front of their tokens."
         return [text, Html(marked(parts)), table(rows, columns, left=(0, 1, 2, 3, 4))]
 
-    @property
+    @cached_property
     def _unknown(self) -> set[Any]:
         """Labels of the data that are not classes of the model."""
         return set(self.labels.tolist()) - self._classes
 
-    @property
+    @cached_property
     def _classes(self) -> set[Any]:
         return set(self.model.classes_.tolist())
 
@@ -185,10 +183,7 @@ def sentence_certificate(
     """
     classes = set(model.classes_.tolist())
     n_unknown = np.array([sum(label not in classes for label in labels) for labels in y])
-    filled = [
-        [label if label in classes else guess for label, guess in zip(labels, guesses, strict=True)]
-        for labels, guesses in zip(y, predicted, strict=True)
-    ]
+    filled = [_known(*both, classes) for both in zip(y, predicted, strict=True)]
     found = model.certify(X, filled, oracle=oracle)
     return replace(
         found,
@@ -196,6 +191,11 @@ def sentence_certificate(
         attacked=np.where(n_unknown, -np.inf, found.attacked),
         most_wrong=np.minimum(found.lengths, found.most_wrong + n_unknown),
     )
+
+
+def _known(labels: Sequence[Any], guesses: Sequence[Any], classes: Collection[Any]) -> list[Any]:
+    """Return the labels of a sentence, with the predicted label in place of each unknown one."""
+    return [label if label in classes else guess for label, guess in zip(labels, guesses, strict=True)]
 
 
 def unknown_labels_note(y: Sequence[Sequence[Any]], classes: Collection[Any]) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from .exceptions import CheckError
 from .matrices import Matrix, read_only, rounding, with_data
 
 # Relative tolerance between return values of the same row in two blocks, due to rounding.
@@ -33,6 +36,26 @@ def is_third_party(plugin: Any) -> bool:
     (False, True)
     """
     return not type(plugin).__module__.startswith(_OURS)
+
+
+def clone_and_pickle(plugin: Any, name: str) -> tuple[Any, Any]:
+    """Return a clone and a restored pickle of a plug-in.
+
+    Raises
+    ------
+    CheckError
+        If one of them fails; the message begins with `name`.
+
+    Examples
+    --------
+    >>> from structinv.losses import Hinge
+    >>> clone_and_pickle(Hinge(), "Hinge")
+    (Hinge(), Hinge())
+    """
+    try:
+        return clone(plugin), pickle.loads(pickle.dumps(plugin))
+    except Exception as error:
+        raise CheckError(f"{name}: clone and pickle must work: {error}") from error
 
 
 def writes(plugin: Any, name: str) -> bool:
