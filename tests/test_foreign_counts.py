@@ -18,7 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
-from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, FScale, Identity, Protected
+from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, FScale, Identity, Protected, TokenEdits
 
 D = 5
 CLASSES = np.array(["ham", "spam", "news"])
@@ -396,8 +396,69 @@ def test_unsupported_models_are_errors(model, n_classes, error, message):
         certify(model.fit(X, y), FDrop(1), X, y)
 
 
-def test_texts_with_a_threshold_are_errors():
-    mails, labels = ["win cash now", "cash offer", "meeting noon", "noon report"] * 2, [1, 1, 0, 0] * 2
-    model = moved(InvariantTextClassifier(), 0.1).fit(mails, labels)
-    with pytest.raises(TypeError, match="FixedThresholdClassifier around InvariantTextClassifier"):
-        certify(model, None, mails, labels)
+def mails(n=40, seed=0):
+    """Short mails with repeated tokens."""
+    rng = np.random.default_rng(seed)
+    words = {"ham": ["noon", "report", "team", "lunch"], "spam": ["cash", "win", "offer", "lunch"]}
+    labels = np.repeat(["ham", "spam"], n // 2)
+    return [" ".join(rng.choice(words[label], rng.integers(2, 6))) for label in labels], labels
+
+
+def deletions(text, K):
+    """The text without any set of at most K tokens."""
+    tokens = text.split()
+    return [
+        " ".join(kept)
+        for size in range(len(tokens) - min(K, len(tokens)), len(tokens) + 1)
+        for kept in itertools.combinations(tokens, size)
+    ]
+
+
+HEADS = {
+    "fixed": lambda model: moved(model, 0.3, pos_label="ham", response_method="decision_function"),
+    "frozen": lambda model: moved(FrozenEstimator(model), -0.2, response_method="decision_function"),
+    "tuned": lambda model: TunedThresholdClassifierCV(model, response_method="decision_function", cv=3),
+    "calibrated": lambda model: calibrated(model, "sigmoid"),
+    "calibrated, moved": lambda model: moved(calibrated(model, "sigmoid"), 0.7),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_texts_are_certified_from_the_threshold(head):
+    texts, y = mails()
+    inner = InvariantTextClassifier("drop", max_changes=1, C=0.1, random_state=0).fit(texts, y)
+    model = HEADS[head](inner).fit(texts, y)
+    oracle = TokenEdits("drop", 2)
+    edited = [deletions(text, 2) for text in texts]
+    reached = [model.predict(each) for each in edited]
+    correct = np.array([np.all(each == label) for each, label in zip(reached, y, strict=True)])
+    stays = np.array(
+        [np.all(each == now) for each, now in zip(reached, model.predict(texts), strict=True)]
+    )
+    certificate = certify(model, oracle, texts, y)
+    assert certificate.exact.all()
+    assert certificate.correct.tolist() == correct.tolist()
+    assert certify(model, oracle, texts).correct.tolist() == stays.tolist()
+    assert 0 < correct.mean() < 1
+
+
+def test_margins_of_texts_are_distances_from_the_threshold():
+    texts, y = mails()
+    inner = InvariantTextClassifier("drop", max_changes=2, only_for="spam", C=0.1, random_state=0)
+    inner.fit(texts, y)
+    model = moved(FrozenEstimator(inner), 0.25, response_method="decision_function").fit(texts, y)
+    shift = np.where(y == "spam", -0.25, 0.25)
+    for oracle in (None, TokenEdits("add", 3), TokenEdits("drop", 1).only_for(["ham"])):
+        expected = inner.certify(texts, y, oracle=oracle).margins + shift
+        assert np.allclose(certify(model, oracle, texts, y).margins, expected, rtol=0, atol=1e-12)
+
+
+def test_texts_with_a_threshold_have_the_errors_and_warnings_of_texts():
+    texts, y = mails()
+    model = moved(InvariantTextClassifier(random_state=0), 0.1).fit(texts, y)
+    with pytest.raises(TypeError, match="oracle must be TokenEdits"):
+        certify(model, FDrop(1), texts, y)
+    with pytest.raises(ValueError, match="X must be a list of texts"):
+        certify(model, None, np.eye(3), y[:3])
+    with pytest.warns(UserWarning, match="1 of 2 texts have no feature of the model"):
+        certify(model, None, ["zzz", texts[0]])

@@ -12,14 +12,15 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 
 import structinv
-from structinv import InvariantLinearSVC, InvariantTextClassifier
-from structinv.oracles import FDrop
+from structinv import InvariantLinearSVC, InvariantLinearSVR, InvariantTextClassifier
+from structinv.oracles import Box, FDrop
 
 pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
@@ -32,7 +33,7 @@ LABELS = ["spam", "spam", "ham", "ham"]
 def service(number, monkeypatch):
     """Return the module with the code of a service of the page."""
     found = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), flags=re.M | re.S)
-    assert len(found) == 2
+    assert len(found) == 3
     Path("service.py").write_text(found[number], encoding="utf-8")
     spec = importlib.util.spec_from_file_location("service", "service.py")
     module = importlib.util.module_from_spec(spec)
@@ -83,10 +84,24 @@ def address_with_threshold(tmp_path, monkeypatch):
         yield address
 
 
+@pytest.fixture
+def address_of_numbers(tmp_path, monkeypatch):
+    """Run the third service of the page, and return its address."""
+    monkeypatch.chdir(tmp_path)
+    X = np.arange(12.0).reshape(6, 2)
+    structinv.save(InvariantLinearSVR(Box(0.5), C=10.0, random_state=0).fit(X, X[:, 0]), "rows.model")
+    with served(service(2, monkeypatch).app) as address:
+        yield address
+
+
 def answer_to(address, text):
     """Call the service as a client does."""
-    body = json.dumps({"text": text}).encode()
-    request = urllib.request.Request(f"{address}/check", body, {"Content-Type": "application/json"})
+    return posted(f"{address}/check", {"text": text})
+
+
+def posted(address, content):
+    body = json.dumps(content).encode()
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
     without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with without_proxy.open(request, timeout=60) as response:
         return json.load(response)
@@ -131,3 +146,21 @@ def test_certificates_of_the_second_service_count_from_the_threshold(address_wit
     # Without "lunch" the score is about 0, which is below the threshold only.
     assert answer_to(address, "lunch") == {"label": "ham", "certified": True}
     assert answer_to(address, "zzz") == {"label": "unknown", "certified": False}
+
+
+def test_the_third_service_returns_predictions_with_bounds(address_of_numbers):
+    answer = posted(f"{address_of_numbers}/predict", {"values": [4.0, 5.0]})
+    model = structinv.load("rows.model")
+    bounds = model.certify(np.array([[4.0, 5.0]]))
+    assert answer == {
+        "prediction": model.predict(np.array([[4.0, 5.0]]))[0],
+        "lowest": bounds.lowest[0],
+        "highest": bounds.highest[0],
+    }
+    assert answer["lowest"] < answer["prediction"] < answer["highest"]
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 3.0], [1.0, float("nan")], ["a", 1.0], None])
+def test_the_third_service_refuses_other_rows(address_of_numbers, values):
+    with pytest.raises(urllib.error.HTTPError, match="422"):
+        posted(f"{address_of_numbers}/predict", {"values": values})

@@ -16,13 +16,25 @@ from ..estimators import (
     InvariantStructuredSVC,
     InvariantSVC,
     InvariantTextClassifier,
+    OrbitRidge,
     RepresenterClassifier,
     VirtualSVC,
 )
 from ..functionals import Gradient
-from ..kernels import Gaussian, OrbitMean, SetKernel
+from ..kernels import Gaussian, Laplacian, OrbitMean, SetKernel
 from ..metrics import nearest
-from ..oracles import Budget, FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, Rotations, Shifts
+from ..oracles import (
+    Budget,
+    FAdd,
+    FDrop,
+    FEdit,
+    FScale,
+    Identity,
+    InvarianceOracle,
+    Permutations,
+    Rotations,
+    Shifts,
+)
 from ..other_models import certify
 from ..structures import Sequence
 
@@ -109,6 +121,15 @@ def _images_as_sets() -> None:
         InvariantSVC(kernel=kernel, C=10.0, tol=1e-2, random_state=0).fit(X, y).predict(X)
 
 
+def _molecules() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(40, 5, 3))
+    X = np.linalg.norm(points[:, :, None] - points[:, None], axis=3).reshape(40, 25)
+    for n_draws in (4, None):
+        mean = OrbitMean(Permutations((5, 5), axes="both", noise=1.0), Laplacian(0.1), n_draws=n_draws)
+        OrbitRidge(mean).fit(X, X.sum(axis=1)).predict(X)
+
+
 def _smooth() -> None:
     X, y = _digits(60)
     labels = np.where(np.arange(60) < 20, y % 2, -1)
@@ -155,5 +176,6 @@ JOBS = (
     Job("texts", "few texts", _few_texts),
     Job("texts", "inserted words", _texts("add")),
     Job("images", "invariant kernels and set kernels", _images_as_sets),
+    Job("molecules", "averages over permutations", _molecules),
     Job("images", "smoothness penalties", _smooth),
 )

@@ -34,6 +34,7 @@ class Family(StrEnum):
 
     WORDS = "words"
     IMAGES = "images"
+    MOLECULES = "molecules"
     SEQUENCES = "sequences"
     TEXTS = "texts"
     ALL = "all"

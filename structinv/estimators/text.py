@@ -273,7 +273,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             If a text has no feature of the model. The score of such a text is the intercept.
         """
         _, rows, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
-        self._warn_of_unknown_texts(rows)
+        warn_of_unknown_texts(rows, stacklevel=3)
         # Without labels every text may change.
         oracle = edits if y is None else restrict(edits)
         worst = self._worst_change(rows, labels, oracle, points=False)
@@ -366,6 +366,31 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             Rows of weighted counts.
         """
         return self._check(X)
+
+    def rows_and_edits(self, X: Any, oracle: InvarianceOracle) -> tuple[Matrix, InvarianceOracle]:
+        """Transform texts to rows, and edits of their tokens to edits of these rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) of str
+            Texts.
+        oracle : TokenEdits or OnlyFor
+            Edits of tokens, for all texts or `only_for` some labels.
+
+        Returns
+        -------
+        rows : CSR matrix of shape (n_samples, n_features)
+            Rows of weighted counts.
+        edits : InvarianceOracle
+            Oracle of all these rows, in this sequence.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` is not a list of texts, or if the oracle does not edit tokens.
+        """
+        _, rows, edits, restrict = self._edited_inputs(X, oracle, None, None)
+        return rows, restrict(edits)
 
     def column_names(self) -> np.ndarray:
         """Return the names of the features.
@@ -476,6 +501,13 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         max_changes: int | None,
     ) -> tuple[Documents, Matrix, BoundStructure, TextEdits, Restriction]:
         """Return documents, rows, labels, the oracle of rows, and its restriction to labels."""
+        documents, rows, edits, restrict = self._edited_inputs(X, oracle, edit, max_changes)
+        return documents, rows, self._bound_labels(rows, y), edits, restrict
+
+    def _edited_inputs(
+        self, X: Any, oracle: InvarianceOracle | None, edit: str | None, max_changes: int | None
+    ) -> tuple[Documents, Matrix, TextEdits, Restriction]:
+        """Return documents, rows, the oracle of rows, and its restriction to labels."""
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
         tokens, restrict = _split_oracle(oracle)
@@ -487,19 +519,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         restrict(tokens).check_labels(self.classes_)
         documents = self.vectorizer_.documents(as_texts(X))
         rows = self.vectorizer_.rows(documents)
-        edits = self._edits(tokens, self.vectorizer_, documents, real=True)
-        return documents, rows, self._bound_labels(rows, y), edits, restrict
-
-    def _warn_of_unknown_texts(self, rows: Matrix) -> None:
-        """Warn if the score of a text is the intercept."""
-        unknown = int(np.sum(np.diff(rows.indptr) == 0))
-        if unknown:
-            warnings.warn(
-                f"{unknown} of {rows.shape[0]} texts have no feature of the model: their score is the "
-                "intercept, and all such texts have the same certificate",
-                UserWarning,
-                stacklevel=3,
-            )
+        return documents, rows, self._edits(tokens, self.vectorizer_, documents, real=True), restrict
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
@@ -521,6 +541,18 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         tags.input_tags.sparse = False
         tags.input_tags.string = True
         return tags
+
+
+def warn_of_unknown_texts(rows: Matrix, stacklevel: int) -> None:
+    """Warn if the score of a text is the intercept."""
+    unknown = int(np.sum(np.diff(rows.indptr) == 0))
+    if unknown:
+        warnings.warn(
+            f"{unknown} of {rows.shape[0]} texts have no feature of the model: their score is the "
+            "intercept, and all such texts have the same certificate",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:

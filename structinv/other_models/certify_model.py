@@ -21,6 +21,7 @@ from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
 from ..estimators.row_shapes import for_oracle, shaped
 from ..estimators.target_labels import one_label_a_row
+from ..estimators.text import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..terms.worst_case import ROWS_AT_ONCE
 from ..utils.matrices import Matrix
@@ -160,11 +161,6 @@ def certify(
             "certify supports classifiers of single rows; call the method of InvariantStructuredSVC for "
             f"labelings: {call}, oracle=...)"
         )
-    if isinstance(last, InvariantTextClassifier) and parts.moved:
-        raise TypeError(
-            f"{type(parts.head).__name__} around InvariantTextClassifier is not supported, because its "
-            "certificates are for texts; certify the InvariantTextClassifier itself"
-        )
     if (
         isinstance(last, InvariantClassifier)
         and not parts.moved
@@ -181,7 +177,10 @@ def certify(
     oracle.check_labels(model.classes)
     if y is None:
         oracle = oracle.for_any_label()
-    warn_of_unit_length(oracle, checked, stacklevel=3)
+    if isinstance(last, InvariantTextClassifier):
+        warn_of_unknown_texts(checked, stacklevel=3)
+    else:
+        warn_of_unit_length(oracle, checked, stacklevel=3)
     return _certificate(model, checked, labels, oracle, labels_given=y is not None)
 
 
@@ -209,9 +208,11 @@ def _checked(
     to_head = _transformed(X, parts.before)
     to_last = _transformed(to_head, parts.inside)
     given = X if at == "input" else to_last
-    oracle = shaped(oracle, steps[0] if steps else last, given)
-    rows = _rows(given, linear, oracle)
-    rows, oracle = binary_rows(last, rows, oracle)
+    if isinstance(last, InvariantTextClassifier):
+        rows, oracle = last.rows_and_edits(given, oracle)
+    else:
+        oracle = shaped(oracle, steps[0] if steps else last, given)
+        rows, oracle = binary_rows(last, _rows(given, linear, oracle), oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
     check_scores(name, linear, rows, scores_of(last, to_last))
     model = linear
