@@ -32,28 +32,28 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-N_ADDED, N_ATTACKED, FEWEST_APPS, AT_ONCE = 10, 300, 10, 20_000
+N_ADDED, N_ATTACKED, FEWEST_APPS = 10, 300, 10
 SHOWN = (0, 2, 5, 10)
 Make = Callable[[], Any]
 
 
-def trees(leaves: int, benign: float, monotone: bool) -> Any:
+def trees(n_features: int, leaves: int, benign: float, monotone: bool) -> Any:
     """Unfitted boosted trees."""
     return HistGradientBoostingClassifier(
         max_leaf_nodes=leaves,
         max_iter=200,
         class_weight={0: benign, 1: 1.0},
-        monotonic_cst=1 if monotone else None,
+        monotonic_cst=[1] * n_features if monotone else None,
         random_state=0,
     )
 
 
-def tried(method: str) -> list[Make]:
+def tried(method: str, n_features: int) -> list[Make]:
     """All settings of a method."""
     if method.startswith("boosted"):
         monotone = method.endswith("monotone")
         return [
-            lambda leaves=leaves, benign=benign: trees(leaves, benign, monotone)
+            lambda leaves=leaves, benign=benign: trees(n_features, leaves, benign, monotone)
             for leaves, benign in product((15, 31), (1.0, 10.0))
         ]
     changes = N_ADDED if method == "FAdd" else 0
@@ -82,7 +82,7 @@ def score_of(method: str, model: Any, X: Any, y: np.ndarray) -> float:
 def chosen(method: str, X: np.ndarray, y: np.ndarray) -> Any:
     """The model with the setting that detects most on folds, fitted to all rows."""
     folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
-    makes = tried(method)
+    makes = tried(method, X.shape[1])
     scores = [
         sum(score_of(method, make().fit(X[a], y[a]), X[b], y[b]) for a, b in folds) for make in makes
     ]
@@ -91,23 +91,19 @@ def chosen(method: str, X: np.ndarray, y: np.ndarray) -> Any:
 
 def attacked(model: Any, X: np.ndarray) -> np.ndarray:
     """Scores of apps after 0 to `N_ADDED` greedy additions, of shape (N_ADDED + 1, n_apps)."""
-    X, scores = X.copy(), [model.decision_function(X)]
-    for _ in range(N_ADDED):
-        best, places = scores[-1].copy(), np.full(len(X), -1)
-        apps, absent = np.nonzero(X == 0)
-        for first in range(0, len(apps), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
-            edited = X[apps[part]]
-            edited[np.arange(len(edited)), absent[part]] = 1.0
-            for app, place, score in zip(
-                apps[part], absent[part], model.decision_function(edited), strict=True
-            ):
-                if score < best[app]:
-                    best[app], places[app] = score, place
-        moved = np.flatnonzero(places >= 0)
-        X[moved, places[moved]] = 1.0
-        scores.append(best)
-    return np.array(scores)
+    scores = np.repeat(model.decision_function(X)[None], N_ADDED + 1, axis=0)
+    for app, row in enumerate(X.copy()):
+        for step in range(1, N_ADDED + 1):
+            absent = np.flatnonzero(row == 0)
+            edited = np.repeat(row[None], len(absent), axis=0)
+            edited[np.arange(len(absent)), absent] = 1.0
+            found = model.decision_function(edited)
+            best = np.argmin(found)
+            if found[best] >= scores[step - 1, app]:
+                scores[step:, app] = scores[step - 1, app]
+                break
+            row[absent[best]], scores[step:, app] = 1.0, found[best]
+    return scores
 
 
 def one_split(X: sp.csr_matrix, y: np.ndarray, seed: int) -> dict[str, list[float]]:
@@ -121,8 +117,8 @@ def one_split(X: sp.csr_matrix, y: np.ndarray, seed: int) -> dict[str, list[floa
         scores = attacked(model, held[labels == 1][:N_ATTACKED])
         rates = np.mean(scores >= threshold(model, held, labels), axis=1)
         area = roc_auc_score(labels, model.decision_function(held))
-        found[method] = [100 * area, *(100 * rates[list(SHOWN)])]
-        print(seed, method, *(f"{each:.1f}" for each in found[method]), int(used.sum()), flush=True)
+        found[method] = [area, *(100 * rates[list(SHOWN)])]
+        print(seed, method, *(f"{each:.3f}" for each in found[method]), int(used.sum()), flush=True)
     return found
 
 
@@ -135,10 +131,10 @@ def main() -> None:
     options = parser.parse_args()
     X, y = load(options.data)
     splits = [one_split(X, y, seed) for seed in range(options.repeats)]
-    rows = [
-        [method, *(mean_text([split[method][place] for split in splits]) for place in range(5))]
-        for method in METHODS
-    ]
+    rows = []
+    for method in METHODS:
+        areas, *rates = zip(*(split[method] for split in splits), strict=True)
+        rows.append([method, mean_text(areas, ".3f"), *map(mean_text, rates)])
     headers = ["method", "AUC", *(f"K = {size}" for size in SHOWN)]
     print(table("AUC and detection rate of malware that adds K features, %", headers, rows, "detected"))
     write_record(options.record, "DefenseDroid", f"splits 0 to {options.repeats - 1}")
