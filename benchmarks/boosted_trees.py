@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,11 @@ def tried(method: str, n_features: int) -> list[Make]:
     """All settings of a method."""
     if method.startswith("boosted"):
         monotone = method.endswith("monotone")
-        return [
-            lambda leaves=leaves, benign=benign: trees(n_features, leaves, benign, monotone)
-            for leaves, benign in product((15, 31), (1.0, 10.0))
-        ]
+        grid = product((15, 31), (1.0, 10.0))
+        return [partial(trees, n_features, *each, monotone) for each in grid]
     changes = N_ADDED if method == "FAdd" else 0
-    return [
-        lambda C=C, benign=benign: Setting(method, C, benign, changes=changes).make(tol=1e-2)
-        for C, benign in product(CS, BENIGN)
-    ]
+    grid = product(CS, BENIGN)
+    return [partial(Setting(method, *each, changes=changes).make, tol=1e-2) for each in grid]
 
 
 METHODS = ("boosted trees", "boosted trees, monotone", "LinearSVC", "FAdd")
