@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EVIDENCE = sorted([*(ROOT / "docs/evidence").glob("*.md"), *(ROOT / "docs/papers").glob("*.md")])
-GUIDES = [ROOT / f"docs/{name}.md" for name in ["guide/malware", "guide/texts"]]
+GUIDES = [ROOT / f"docs/{name}.md" for name in ["guide/malware", "guide/texts", "guide/words"]]
 RECORDS = sorted(path.stem for path in (ROOT / "benchmarks/records").glob("*.json"))
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]|-\d)")
 
