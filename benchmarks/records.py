@@ -78,13 +78,22 @@ class Table:
         """The names of the rows."""
         return [str(row[0]) for row in self.rows]
 
+    def headers(self) -> list[str]:
+        """The names of the columns; with the unit if an earlier column has the same name."""
+        names = [column.name for column in self.columns]
+        return [
+            name if name not in names[:number] else self.columns[number].heading
+            for number, name in enumerate(names)
+        ]
+
     def column(self, name: str) -> tuple[int, Column]:
         """The column of this name, and its number."""
-        for number, column in enumerate(self.columns):
-            if column.name == name:
-                return number, column
-        known = ", ".join(repr(column.name) for column in self.columns)
-        raise KeyError(f"no column {name!r} in table {self.title!r}; its columns are {known}")
+        headers = self.headers()
+        if name not in headers:
+            known = ", ".join(map(repr, headers))
+            raise KeyError(f"no column {name!r} in table {self.title!r}; its columns are {known}")
+        number = headers.index(name)
+        return number, self.columns[number]
 
     def row(self, name: str) -> list[Cell]:
         """The first row of this name."""

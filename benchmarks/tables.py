@@ -10,7 +10,8 @@ A page marks the place of a table, and may choose from it by JSON:
     <!-- end -->
 
 - rows, columns: a list of names, or an object from names in the record to names in the page; they
-  select, order and rename. The first column is always shown; {"": "Method"} gives it a heading.
+  select, order and rename. The first column is always shown; {"": "Method"} gives it a heading. If two
+  columns have one name, the second is named with its unit, such as "features, s".
 - where: an object from columns to cells, such as {"solver": "bmrm"}; other rows are left out.
 - formats: an object from columns to formats, such as {"hinge": "{0:.1f}"} for the first of two numbers.
 - bold: "max" or "min", the best of every column; or an object from columns to "max" or "min".
@@ -60,7 +61,7 @@ def render(table: Table, options: dict[str, Any]) -> str:
     """Write a table as Markdown."""
     table = _sorted(_where(table, options.get("where", {})), options.get("sort", ""))
     rows = _chosen(options.get("rows"), table.names())
-    columns = _chosen(options.get("columns"), [column.name for column in table.columns])
+    columns = _chosen(options.get("columns"), table.headers())
     first = table.columns[0].name
     heading = columns.pop(first, first)
     shown = {name: table.column(name) for name in columns}

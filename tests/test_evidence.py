@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EVIDENCE = sorted([*(ROOT / "docs/evidence").glob("*.md"), *(ROOT / "docs/papers").glob("*.md")])
-GUIDES = [ROOT / f"docs/{name}.md" for name in ["guide/malware", "guide/texts", "guide/words"]]
+GUIDES = [ROOT / f"docs/guide/{name}.md" for name in ["images", "malware", "texts", "words"]]
+PUBLISHED = {"docs/guide/images.md": {"5.03", "2.28"}}  # errors of papers, which no record of a run contains
 RECORDS = sorted(path.stem for path in (ROOT / "benchmarks/records").glob("*.json"))
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]|-\d)")
 
@@ -68,7 +69,7 @@ def test_decimal_numbers_of_prose_stand_in_a_table_of_the_page(page, tables):
     shown = set(DECIMAL.findall("\n".join([filled, *(line for line in lines if line.startswith("|"))])))
     prose = "\n".join(line for line in lines if not line.startswith("|"))
     prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)|[Ss]ection [\d.]+", "", prose, flags=re.S)
-    assert not sorted(set(DECIMAL.findall(prose)) - shown)
+    assert not sorted(set(DECIMAL.findall(prose)) - shown - PUBLISHED.get(relative(page), set()))
 
 
 HEADERS = ["method", "error, %", "seconds", "p", "note"]
@@ -143,6 +144,15 @@ def test_records_are_the_same_after_a_round_trip(table, records, tmp_path, monke
 )
 def test_tables_select_rename_sort_and_mark_the_best(options, expected, table, tables):
     assert tables.render(table, options) == expected
+
+
+def test_columns_of_one_name_are_distinguished_by_the_unit(records, tables):
+    table = records.Table.of_texts("", ["", "features", "features, s"], [["two layers", "3000", "334"]])
+    assert (table.cell("two layers", "features"), table.cell("two layers", "features, s")) == (3000, 334)
+    assert tables.render(table, {}).startswith("|  | features | features, s |\n")
+    only_seconds = tables.render(table, {"columns": {"features, s": "Seconds"}})
+    assert only_seconds.startswith("|  | Seconds |\n")
+    assert only_seconds.endswith("| two layers | 334 |")
 
 
 def test_unknown_choices_of_a_page_are_refused(table, tables):
