@@ -12,7 +12,14 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EVIDENCE = sorted([*(ROOT / "docs/evidence").glob("*.md"), *(ROOT / "docs/papers").glob("*.md")])
 GUIDES = [
     ROOT / f"docs/{name}.md"
-    for name in ["guide/images", "guide/malware", "guide/molecules", "guide/texts", "guide/words"]
+    for name in [
+        "guide/images",
+        "guide/malware",
+        "guide/molecules",
+        "guide/sequences",
+        "guide/texts",
+        "guide/words",
+    ]
 ]
 PUBLISHED = {"docs/guide/images.md": {"5.03", "2.28"}}  # errors of papers, not of runs
 RECORDS = sorted(path.stem for path in (ROOT / "benchmarks/records").glob("*.json"))
