@@ -273,11 +273,11 @@ class SpoiltKernel(Kernel):
     def lipschitz(self, n_features=None):
         return self.damage("lipschitz", np.float64(self.sound.lipschitz()))
 
-    def _partials(self, distances, products, order):
-        found = self.sound._partials(distances, products, order)
+    def partials(self, distances, products, order):
+        found = self.sound.partials(distances, products, order)
         if self.damage.field is None:
-            return self.damage("_partials", found) if self.damage.name in WHOLE else found
-        return {key: self.damage("_partials", value) for key, value in found.items()}
+            return self.damage("partials", found) if self.damage.name in WHOLE else found
+        return {key: self.damage("partials", value) for key, value in found.items()}
 
     def __deepcopy__(self, memo):
         return self
@@ -366,7 +366,7 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 FIELDS: dict[str, tuple[str | None, ...]] = {
     "support": (None, "points", "upper", "rho"),
     "graded_support": (None, "points", "rho"),
-    "_partials": (None, "entry"),
+    "partials": (None, "entry"),
     "decode": (None, "labels", "upper"),
     "separate": (None, "labels", "upper"),
     "functions": (None, "outputs", "signs"),
@@ -416,7 +416,7 @@ def draw(seed: int) -> Case:
         return Case(plugin, view, field, damage, int(rng.integers(3)), seed)
     views = {
         "oracle": ASKED,
-        "kernel": ["matrix", "diagonal", "lipschitz", "_partials"],
+        "kernel": ["matrix", "diagonal", "lipschitz", "partials"],
         "structure": ["decode", "separate", "functions"],
     }
     view = _pick(rng, views[plugin])

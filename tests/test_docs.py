@@ -50,6 +50,13 @@ def test_code_stands_in_fences(page):
     assert not re.findall(r"^ {4}(?:from|import) .*", read(page), flags=re.MULTILINE)
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/extend/")])
+def test_authors_of_extensions_need_no_private_names(page):
+    text = read(page)
+    code = [block.source for block in pages.code_of(text)] + re.findall(r"`([^`\n]+)`", text)
+    assert not [each for each in code if re.search(r"(?<!\w)_[a-z]", each)]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     for target, anchor in pages.links_of(read(page)):

@@ -153,12 +153,12 @@ WRONG_KERNELS = {
     ),
     "adds_features must be False": changed(Gaussian, adds_features=True),
     r"entry \(0, 0\) of partials": changed(
-        Gaussian, _partials=lambda self, s, t, order: Gaussian(2.0)._partials(s, t, order)
+        Gaussian, partials=lambda self, s, t, order: Gaussian(2.0).partials(s, t, order)
     ),
     r"entry \(1, 0\) of partials": changed(
         Gaussian,
-        _partials=lambda self, s, t, order: {
-            key: values * (1 + 0.1 * key[0]) for key, values in Gaussian()._partials(s, t, order).items()
+        partials=lambda self, s, t, order: {
+            key: values * (1 + 0.1 * key[0]) for key, values in Gaussian().partials(s, t, order).items()
         },
     ),
     "smoothness must be 0": changed(Linear, uses_products=False, smoothness=2.0),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix, kernel_partials
 from ..kernels.kernel_utils import squared_norms
 from .parts import Atoms
 
@@ -40,7 +40,7 @@ def partials_between(
         distances = squared_norms(X)[:, None].astype(X.dtype) - 2 * products
         distances += squared_norms(Y).astype(X.dtype)
         np.maximum(distances, 0, out=distances)
-    return kernel.partials(distances, products if uses_products else None, order)
+    return kernel_partials(kernel, distances, products if uses_products else None, order)
 
 
 def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:

@@ -12,7 +12,7 @@ from ..oracles.arguments import real_rows
 from ..utils import plugins
 from ..utils.parameters import check_integer, check_number
 from .checked_kernel import NOTHING, kernel_matrix
-from .kernel_utils import Norms, describe, floats, is_real
+from .kernel_utils import Norms, describe, is_real
 from .spectral_distributions import Spectrum
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 
 # Properties that a class declares about the values of its own `matrix`.
-_OF_MATRIX = {"symmetry", "thread_safe", "spectral_law", "lipschitz", "smoothness", "uses_distances"}
-_OF_MATRIX |= {"uses_products", "adds_features", "partials", "_partials", "_blurred", "_stacked"}
+_OF_MATRIX = {"symmetry", "thread_safe", "spectral_law", "lipschitz", "smoothness", "adds_features"}
+_OF_MATRIX |= {"uses_distances", "uses_products", "partials", "_check_arguments", "_blurred", "_stacked"}
 
 
 class Kernel(BaseEstimator, ABC):
@@ -33,7 +33,7 @@ class Kernel(BaseEstimator, ABC):
     float32, else float64.
 
     A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``. Its
-    class declares `uses_distances`, `uses_products` and `smoothness`, and overrides `_partials`.
+    class declares `uses_distances`, `uses_products` and `smoothness`, and overrides `partials`.
 
     A subclass that overrides `matrix` does not inherit attributes and methods that describe kernel
     values. These are `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`,
@@ -198,35 +198,55 @@ class Kernel(BaseEstimator, ABC):
         """True if `partials` requires inner products."""
         return False
 
-    def partials(
-        self, distances: np.ndarray | None, products: np.ndarray | None, order: int
-    ) -> Partials:
-        """Compute all partial derivatives of Phi up to an order.
+    def partials(self, distances: Any, products: Any, order: int) -> Partials:
+        r"""Compute all partial derivatives of Phi up to an order.
+
+        With ``k(x, y) = Phi(s, t)`` for ``s = |x - y|^2`` and ``t = <x, y>``, the entry (i, j) is
+
+        .. math:: \frac{\partial^{i + j} \Phi}{\partial s^i\, \partial t^j}(s, t)
+            \quad \text{for } i + j \le \text{order}.
+
+        Kernels with derivatives override this method. Where structinv calls it, arguments and results
+        are validated.
 
         Parameters
         ----------
-        distances : ndarray, optional
-            Squared distances ``s = |x - y|^2``, at least 0; required if `uses_distances` is True.
-        products : ndarray, optional
-            Inner products ``t = <x, y>``; required if `uses_products` is True.
+        distances : ndarray or None
+            Squared distances s, at least 0. They may be None if `uses_distances` is False.
+        products : ndarray or None
+            Inner products t, of the shape of `distances`. They may be None if `uses_products` is False.
         order : int
             Largest order, from 0 to ``2 * smoothness``.
 
         Returns
         -------
         dict
-            The arrays ``{(i, j): d^(i + j) Phi / ds^i dt^j}`` with ``i + j <= order``. The caller may
-            modify them. They have the shape and precision of the input. Missing entries are identically
-            0. A derivative that is infinite at ``s = 0`` is replaced by 0 there; the corresponding term
-            of k's derivatives is 0 as well.
+            The entries by their keys (i, j): arrays of the shape and precision of the input, which the
+            caller may modify. Missing entries are 0 everywhere. A derivative that is infinite at
+            ``s = 0`` is replaced by 0 there: the corresponding term of k's derivatives is 0 as well.
 
         Raises
         ------
         NotImplementedError
             If the kernel is not a function of s and t, or its derivatives are not known.
-        ValueError
-            If the kernel has fewer derivatives, or a required array is missing.
+
+        Examples
+        --------
+        With the Gaussian kernel ``exp(-s / 2)``, each derivative is -1/2 times the previous one:
+
+        >>> import numpy as np
+        >>> from structinv.kernels import Gaussian
+        >>> squares = np.array([[0.0, 4.0]])
+        >>> for which, values in Gaussian().partials(squares, None, order=2).items():
+        ...     print(which, values.round(3))
+        (0, 0) [[1.    0.135]]
+        (1, 0) [[-0.5   -0.068]]
+        (2, 0) [[0.25  0.034]]
         """
+        raise NotImplementedError(f"{describe(self)} has no derivatives")
+
+    def _check_arguments(self, distances: Any, products: Any, order: int) -> None:
+        """Raise an error if `partials` has no result for these arguments; see `kernel_partials`."""
         uses_distances, uses_products = self.uses_distances, self.uses_products
         if not (uses_distances or uses_products):
             raise NotImplementedError(f"{describe(self)} has no derivatives")
@@ -237,17 +257,6 @@ class Kernel(BaseEstimator, ABC):
         ):
             if used and values is None:
                 raise ValueError(f"{name} must be an array for {describe(self)}, got None")
-        distances, products = floats(distances), floats(products)
-        derivatives: Any = self._partials(distances, products, order)
-        known: Any = distances if uses_distances else products
-        source = plugins.method(self, "_partials")
-        if not isinstance(derivatives, dict):
-            raise TypeError(f"{source} must return a dict of arrays, got {type(derivatives).__name__}")
-        shape = known.shape
-        return {
-            key: plugins.numbers(source, f"entry {key}", values, shape)
-            for key, values in derivatives.items()
-        }
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """Compute the kernel matrix of validated rows, as scikit-learn calls a kernel.
@@ -282,10 +291,6 @@ class Kernel(BaseEstimator, ABC):
         if rows.ndim == 2:
             return kernel_matrix(self, rows, others)
         return float(kernel_matrix(self, rows[None], others[None])[0, 0])
-
-    def _partials(self, distances: Any, products: Any, order: int) -> Partials:
-        """Compute `partials` from validated arguments; the required ones are arrays of floats."""
-        raise NotImplementedError(f"{describe(self)} has no derivatives")
 
     def noise_averaged(self, variance: float, n_features: int) -> Kernel | None:
         """Return the average of ``k(x + e, y + e')`` over Gaussian noise.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..utils import plugins
+from .kernel_utils import floats
 
 if TYPE_CHECKING:
-    from .base import Kernel
+    from .base import Kernel, Partials
     from .kernel_utils import Norms
 
 # Values of `Kernel.symmetry`, from the smallest to the largest set of linear maps.
@@ -78,6 +79,40 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
         source = plugins.method(kernel, "diagonal")
         raise ValueError(f"{source} must return values of at least 0, got {values.min():g}")
     return np.maximum(values, 0.0)
+
+
+def kernel_partials(
+    kernel: Kernel, distances: np.ndarray | None, products: np.ndarray | None, order: int
+) -> Partials:
+    """Return validated results of `Kernel.partials` for validated arguments.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel with derivatives.
+    distances, products : array or None
+        Squared distances and inner products; those that the kernel uses are required.
+    order : int
+        Largest order, from 0 to ``2 * smoothness``.
+
+    Raises
+    ------
+    NotImplementedError
+        If the kernel has no derivatives.
+    TypeError, ValueError
+        If it has fewer derivatives, a required array is missing, or the result is invalid.
+    """
+    kernel._check_arguments(distances, products, order)
+    distances, products = floats(distances), floats(products)
+    entries: Any = kernel.partials(distances, products, order)
+    source = plugins.method(kernel, "partials")
+    if not isinstance(entries, dict):
+        raise TypeError(f"{source} must return a dict of arrays, got {type(entries).__name__}")
+    used: Any = distances if kernel.uses_distances else products
+    return {
+        key: plugins.numbers(source, f"entry {key}", values, used.shape)
+        for key, values in entries.items()
+    }
 
 
 def _finite(kernel: Kernel, name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:

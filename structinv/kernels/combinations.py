@@ -10,7 +10,7 @@ import numpy as np
 
 from ..utils.parameters import check_number
 from .base import Kernel, Partials
-from .checked_kernel import SYMMETRIES, kernel_diagonal, kernel_matrix
+from .checked_kernel import SYMMETRIES, kernel_diagonal, kernel_matrix, kernel_partials
 from .kernel_names import validate_kernel
 
 
@@ -92,6 +92,11 @@ class _Pointwise(CompositeKernel):
         """True if all parts are functions of distances or products."""
         return all(part.uses_distances or part.uses_products for part in self._parts)
 
+    def _check_arguments(self, distances, products, order):
+        # Errors name the part with too few derivatives.
+        for part in self._parts:
+            part._check_arguments(distances, products, order)
+
 
 class _Pair(_Pointwise):
     """A kernel of two parts."""
@@ -112,12 +117,9 @@ class _Pair(_Pointwise):
         return self._operation(kernel_diagonal(self.left, X), kernel_diagonal(self.right, X))
 
     def partials(self, distances, products, order):
-        """Compute all partial derivatives; errors name the part with too few derivatives."""
-        return self._join(
-            self.left.partials(distances, products, order),
-            self.right.partials(distances, products, order),
-            order,
-        )
+        """Compute the derivatives of both parts and combine them; see `Kernel.partials`."""
+        left = kernel_partials(self.left, distances, products, order)
+        return self._join(left, kernel_partials(self.right, distances, products, order), order)
 
     @abstractmethod
     def _join(self, left: Partials, right: Partials, order: int) -> Partials:
@@ -258,8 +260,8 @@ class Scaled(_Pointwise):
         )
 
     def partials(self, distances, products, order):
-        """Compute all partial derivatives; errors name the kernel without the factor."""
-        values = dict(self.kernel.partials(distances, products, order))
+        """Compute the derivatives of `kernel`, times the factor; see `Kernel.partials`."""
+        values = kernel_partials(self.kernel, distances, products, order)
         factor = float(self.factor)
         # Entries are removed one by one, so that their memory is free for the next product.
         return {which: factor * values.pop(which) for which in list(values)}

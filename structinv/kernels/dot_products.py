@@ -58,7 +58,7 @@ class Linear(Kernel):
         """
         return 1.0
 
-    def _partials(self, distances, products, order):
+    def partials(self, distances, products, order):
         partials = {(0, 0): products.copy()}
         if order >= 1:
             partials[0, 1] = np.ones_like(products)
@@ -137,7 +137,7 @@ class Polynomial(Kernel):
         """
         return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
 
-    def _partials(self, distances, products, order):
+    def partials(self, distances, products, order):
         degree, gamma, one = int(self.degree), float(self.gamma), products.dtype.type(1)
         base = np.multiply(products, gamma, out=np.empty(products.shape, products.dtype))
         base += products.dtype.type(self.coef0)

@@ -10,7 +10,7 @@ import numpy as np
 from ..utils.exceptions import CheckError
 from ..utils.plugins import clone_and_pickle
 from .base import Kernel
-from .checked_kernel import ISOMETRIES, NOTHING, kernel_diagonal, kernel_matrix
+from .checked_kernel import ISOMETRIES, NOTHING, kernel_diagonal, kernel_matrix, kernel_partials
 from .kernel_names import validate_kernel
 
 # Relative tolerances: rounding errors in double and in single precision, and numerical derivatives.
@@ -206,7 +206,7 @@ def _check_partials(trial: _Trial) -> None:
         "products": X @ Y.T if kernel.uses_products else None,
     }
     order = int(min(2 * kernel.smoothness, 4))
-    partials = kernel.partials(**arguments, order=order)
+    partials = kernel_partials(kernel, **arguments, order=order)
     trial.compare(partials[0, 0], trial.values, "entry (0, 0) of partials must have the values")
     for name, step in (("distances", (1, 0)), ("products", (0, 1))):
         if arguments[name] is not None:
@@ -229,7 +229,7 @@ def _compare_differences(
             np.maximum(given + side * size, 0.0 if name == "distances" else -np.inf) for side in (-1, 1)
         ]
         low, high = (
-            trial.kernel.partials(**{**arguments, name: side}, order=order).get((i, j), nothing)
+            kernel_partials(trial.kernel, **{**arguments, name: side}, order=order).get((i, j), nothing)
             for side in sides
         )
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ from ..utils import plugins
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 from .base import Kernel
-from .checked_kernel import kernel_matrix, kernel_table
+from .checked_kernel import kernel_matrix, kernel_partials, kernel_table
 from .kernel_utils import half_norms
 
 # Maximum number of values of transformed samples in memory, for each side: 64 MB of float32.
@@ -247,7 +247,7 @@ def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.nd
             np.maximum(distances, 0.0, out=distances)
     if not all(np.all(np.isfinite(known)) for known in (products, distances) if known is not None):
         return None
-    return kernel.partials(distances, products, 0)[0, 0]
+    return kernel_partials(kernel, distances, products, 0)[0, 0]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})

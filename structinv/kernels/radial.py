@@ -96,7 +96,7 @@ class Gaussian(_Stationary):
         """
         return 1.0 / self.sigma
 
-    def _partials(self, distances, products, order):
+    def partials(self, distances, products, order):
         rate = -0.5 / float(self.sigma) ** 2
         values = np.multiply(distances, rate, out=np.empty_like(distances))
         partials = {(0, 0): np.exp(values, out=values)}
@@ -181,7 +181,7 @@ class RationalQuadratic(_Stationary):
     def _rate(self) -> float:
         return 0.5 / (float(self.alpha) * float(self.length_scale) ** 2)
 
-    def _partials(self, distances, products, order):
+    def partials(self, distances, products, order):
         alpha = float(self.alpha)
         inverse = np.multiply(distances, self._rate, out=np.empty_like(distances))
         values = np.log1p(inverse, out=np.empty_like(inverse))
@@ -347,9 +347,9 @@ class Matern(_Stationary):
         """Number of derivatives, ``nu - 1/2``."""
         return self.nu - 0.5
 
-    def _partials(self, distances, products, order):
+    def partials(self, distances, products, order):
         if self.nu == np.inf:
-            return Gaussian(self.length_scale)._partials(distances, products, order)
+            return Gaussian(self.length_scale).partials(distances, products, order)
         rate = 2.0 * self.nu / float(self.length_scale) ** 2
         a = np.multiply(distances, rate, out=np.empty_like(distances))
         a = np.sqrt(a, out=a)

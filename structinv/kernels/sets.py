@@ -13,6 +13,7 @@ from ..oracles.cache import parameters_of
 from ..oracles.geometry import region_of, tangent_planes
 from ..regions import Region
 from .base import Kernel
+from .checked_kernel import kernel_partials
 from .indefinite import check_spectrum, psd_corrected
 from .kernel_names import validate_kernel
 from .kernel_utils import check_rows, describe, precision, same_precision
@@ -170,7 +171,7 @@ class SetKernel(Kernel):
         return float(self._of_squares(np.zeros(1))[0])
 
     def _of_squares(self, squares: np.ndarray) -> np.ndarray:
-        return self.kernel.partials(squares, None, order=0)[0, 0]
+        return kernel_partials(self.kernel, squares, None, 0)[0, 0]
 
     def _compared(self, X: np.ndarray, Y: np.ndarray) -> Comparison:
         sides = "mean" if self.sides == "mean" else "two"

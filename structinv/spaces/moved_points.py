@@ -7,6 +7,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import fmin_l_bfgs_b
 
 from ..kernels import Kernel
+from ..kernels.checked_kernel import kernel_partials
 from ..kernels.kernel_utils import squared_norms
 from .reduced_sets import TargetExpansion
 
@@ -104,7 +105,7 @@ class _Table:
             distances += squared_norms(rows).astype(np.float32)[:, None]
             distances += squared_norms(points).astype(np.float32)
             np.maximum(distances, 0.0, out=distances)
-        partials = kernel.partials(distances, products if uses_products else None, 1)
+        partials = kernel_partials(kernel, distances, products if uses_products else None, 1)
         self.values = partials.get((0, 0), np.zeros_like(products))
         self.by_distance, self.by_product = partials.get((1, 0)), partials.get((0, 1))
 
