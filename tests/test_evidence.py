@@ -13,6 +13,7 @@ EVIDENCE = sorted([*(ROOT / "docs/evidence").glob("*.md"), *(ROOT / "docs/papers
 GUIDES = [
     ROOT / f"docs/{name}.md"
     for name in [
+        "choose",
         "guide/images",
         "guide/malware",
         "guide/molecules",
