@@ -14,6 +14,8 @@ GUIDES = [
     ROOT / f"docs/{name}.md"
     for name in [
         "choose",
+        "comparison",
+        "faq",
         "guide/images",
         "guide/malware",
         "guide/molecules",
