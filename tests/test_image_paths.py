@@ -5,11 +5,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from structinv.oracles import ImageShape, Rotations, Scalings, Shears, Shifts, check_oracle
+from structinv.oracles import ImagePath, ImageShape, Rotations, Scalings, Shears, Shifts, check_oracle
 from structinv.oracles.images import image_paths
 from structinv.oracles.images.image_base import ImageOracle
 from structinv.oracles.images.image_maps import fill_code, image_shape
-from structinv.oracles.images.image_paths import Path, furthest
+from structinv.oracles.images.image_paths import furthest
 
 FILLS = ["zero", "nearest", "reflect", "wrap", 200.0]
 
@@ -160,7 +160,7 @@ class SqueezesOnALine(Squeezes):
     def path(self, family, low, high):
         warps = np.zeros((3, 6))
         warps[0, 0] = warps[1, 3] = 1.0
-        return Path(warps, low, high)
+        return ImagePath(warps, low, high)
 
 
 class WrongWay(Rotations):
@@ -188,6 +188,45 @@ def test_a_path_that_differs_from_the_geometry_is_ignored():
     answer = WrongWay(interval=(5, 30)).support(X, V, assign)
     assert np.all(answer.upper == np.inf)
     assert_exact(Rotations(interval=(5, 30)).support(X, V, assign), X, V, assign)
+
+
+@pytest.mark.parametrize("part", [(0.5, 0.9), (0.6, 1.5), (0.6, 1.4)])
+def test_a_path_that_ends_within_the_interval_is_ignored(part):
+    """Its maximum is not the maximum over the interval."""
+
+    class Partial(SqueezesOnALine):
+        def path(self, family, low, high):
+            return super().path(family, *part)
+
+    X = some_images((4, 6))
+    V, assign = np.random.default_rng(0).standard_normal((1, 24)), np.zeros(3, dtype=int)
+    answer = Partial(interval=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
+    assert np.all(answer.upper == np.inf)
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("line", TypeError, "must return an ImagePath or None, got str"),
+        (ImagePath(np.zeros((2, 6)), 0.5, 1.5), ValueError, r"warps of shape \(3, 6\), got \(2, 6\)"),
+        (ImagePath(np.full((3, 6), np.nan), 0.5, 1.5), ValueError, "warps that are not finite"),
+        (ImagePath(np.zeros((3, 6)), 0.5, 1.5, value_at=np.sum), TypeError, "must return values as"),
+    ],
+)
+def test_a_malformed_path_is_an_error_by_name(path, error, message):
+    class Malformed(Squeezes):
+        def path(self, family, low, high):
+            return path
+
+    oracle = Malformed(interval=(0.5, 1.5), shape=(4, 6))
+    with pytest.raises(error, match=rf"^Malformed\.path .*{message}"):
+        oracle.support(some_images((4, 6)), np.ones((1, 24)), np.zeros(3, dtype=int))
+
+
+@pytest.mark.parametrize("ends", [(1.5, 0.5), (np.nan, 1.0)])
+def test_the_ends_of_a_path_are_sorted(ends):
+    with pytest.raises(ValueError, match="low must be at most high, got"):
+        ImagePath(np.zeros((3, 6)), *ends)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from .images.image_oracles import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from .images.image_paths import ImagePath
 from .local_tangents import LocalTangents
 from .oracle_checks import check_oracle
 from .permutations import Permutations
@@ -80,6 +81,7 @@ __all__ = [
     "Flip",
     "Identity",
     "ImageOracle",
+    "ImagePath",
     "ImageShape",
     "InvarianceOracle",
     "LinearChanges",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from ...utils import plugins
 from ...utils.matrices import Matrix, rounding, row_dots
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
@@ -18,7 +20,7 @@ from .image_list import CoverOfImages, MovedImages
 from .image_maps import ImageShape, fill_code, image_maps, warp_gains, warps_of
 from .image_mesh import mesh_of
 from .image_parameters import check_draw, draw, log_density
-from .image_paths import Path, furthest
+from .image_paths import ImagePath, furthest
 from .image_quadrature import check_rule, nodes_and_weights
 from .image_search import halve, passes_by
 from .image_tangents import smoothed, step_of
@@ -56,6 +58,7 @@ class ImageOracle(ImageFamily):
     See Also
     --------
     Rotations : Rotations, with a description of the common parameters.
+    ImagePath : Lines or circles of the pixels of a custom transformation.
     FiniteOracle : Perturbation sets given by lists of any transformed samples.
 
     Examples
@@ -158,20 +161,29 @@ class ImageOracle(ImageFamily):
         points[moved] = self._changed(rows[moved], shape, warps[moved, None])[:, 0]
         return Support(points, upper + shift)
 
-    def _path(self, number: int) -> Path | None:
-        """Return the path of a family; None if it is missing or contradicts `geometry`."""
+    def _path(self, number: int) -> ImagePath | None:
+        """Return the path of a family; None if it is missing or is not that of `geometry`."""
         return self._once(("path", number), lambda: self._new_path(number))
 
-    def _new_path(self, number: int) -> Path | None:
+    def _new_path(self, number: int) -> ImagePath | None:
         low, high = self._ends()
-        path = self.path(self.families()[number], low, high)
+        path: Any = self.path(self.families()[number], low, high)
         if path is None:
             return None
+        source = plugins.method(self, "path")
+        if not isinstance(path, ImagePath):
+            raise TypeError(f"{source} must return an ImagePath or None, got {type(path).__name__}")
+        plugins.numbers(source, "warps", path.warps, (3, 6))
         places = np.linspace(path.low, path.high, 5)
+        values = plugins.numbers(source, "values", path.value_at(places), (5,))
         warps, gains = path.at(places)
-        expected = self._warps(np.full(5, number), path.value_at(places))
-        same = np.allclose(warps, expected, rtol=1e-9, atol=1e-9)
-        return path if same and np.allclose(gains, warp_gains(expected, bool(self.unitary))) else None
+        expected = self._warps(np.full(5, number), values)
+        pairs: tuple[tuple[Any, Any], ...] = (
+            (np.sort(values[[0, -1]]), (low, high)),
+            (warps, expected),
+            (gains, warp_gains(expected, bool(self.unitary))),
+        )
+        return path if all(np.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in pairs) else None
 
     def graded_support(
         self,

@@ -26,7 +26,7 @@ from .image_maps import (
     warps_of,
 )
 from .image_parameters import check_distribution, interval, listed
-from .image_paths import Path
+from .image_paths import ImagePath
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,11 @@ class ImageFamily(InvarianceOracle):
         """
         return np.zeros(len(low))
 
-    def path(self, family: Any, low: float, high: float) -> Path | None:
+    def path(self, family: Any, low: float, high: float) -> ImagePath | None:
         """Return the path of the geometric maps between two values.
 
-        With a path and order 1, `support` is exact for an interval.
+        With a path and order 1, `support` is exact for an interval. A path that does not agree with
+        `geometry`, or does not reach both ends of the interval, is ignored.
 
         Parameters
         ----------
@@ -165,8 +166,8 @@ class ImageFamily(InvarianceOracle):
 
         Returns
         -------
-        Path or None
-            Line or circle on which the sources of pixels move; None, the default, for other motions.
+        ImagePath or None
+            Lines or circles on which the sources of pixels move; None, the default, for other motions.
         """
         return None
 

@@ -33,8 +33,13 @@ _ROUNDING, _ROUNDING_PER_PIXEL = 64.0, 4.0
 
 
 @dataclass(frozen=True)
-class Path:
-    r"""Warps of a transformation whose sources move on lines or circles.
+class ImagePath:
+    r"""Lines or circles on which the sources of pixels move between two values.
+
+    The source of pixel q is the point ``c + M (q - c) + m`` of the input image that gives its value,
+    where c is the center of the image. With ``z = c + A (q - c) + t`` of `ImageOracle.geometry`, M is
+    the inverse of A, and m is ``-M t``. A *warp* w is the six numbers of M, row by row, and of m. On the
+    path it is
 
     .. math:: w(s) = w_0 + g_1(s)\, w_1 + g_2(s)\, w_2, \quad low \le s \le high
 
@@ -42,16 +47,40 @@ class Path:
 
     Parameters
     ----------
-    warps : (3, 6) array
-        Warps w_0, w_1 and w_2 in the format of `image_maps`.
+    warps : ndarray of shape (3, 6)
+        Warps w_0, w_1 and w_2; w_2 has no effect on lines.
     low, high : float
         Ends of the range of s.
     turning : bool, default=False
         Whether sources move on circles; s is then an angle in radians.
     gained : bool, default=False
-        Whether intensities are also multiplied by s.
-    value_at : callable, default=np.asarray
-        Function from an array of s to values of the oracle's parameter.
+        Whether intensities are multiplied by s.
+    value_at : callable, default=`numpy.asarray`
+        Function from s, (m,), to values of the oracle's parameter, (m,). It maps low and high to both
+        ends of the interval.
+
+    Raises
+    ------
+    ValueError
+        If `low` exceeds `high`.
+
+    See Also
+    --------
+    ImageOracle : Base class whose method `path` returns it.
+
+    Examples
+    --------
+    The sources of a stretch by a factor v have 1 / v of the horizontal distance from the center:
+
+    >>> import numpy as np
+    >>> from structinv.oracles import ImagePath
+    >>> warps = np.zeros((3, 6))
+    >>> warps[0, 0] = warps[1, 3] = 1.0
+    >>> path = ImagePath(warps, 0.5, 2.0, value_at=np.reciprocal)
+    >>> path.at(np.array([0.5]))[0]
+    array([[1. , 0. , 0. , 0.5, 0. , 0. ]])
+    >>> path.value_at(np.array([0.5, 2.0]))
+    array([2. , 0.5])
     """
 
     warps: np.ndarray
@@ -61,8 +90,25 @@ class Path:
     gained: bool = False
     value_at: Callable[[np.ndarray], np.ndarray] = np.asarray
 
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"low must be at most high, got {self.low!r} and {self.high!r}")
+
     def at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return warps, (m, 6), and intensity factors, (m,), at s, (m,)."""
+        """Return warps and intensity factors at some places of the path.
+
+        Parameters
+        ----------
+        s : ndarray of shape (m,)
+            Places between `low` and `high`.
+
+        Returns
+        -------
+        warps : ndarray of shape (m, 6)
+            Warps.
+        gains : ndarray of shape (m,)
+            Intensity factors.
+        """
         warps = self.warps[0] + _basis(s, self.turning) @ self.warps[1:]
         return warps, s if self.gained else np.ones(len(s))
 
@@ -72,7 +118,7 @@ def furthest(
     V: np.ndarray,
     assign: np.ndarray,
     shape: ImageShape,
-    path: Path,
+    path: ImagePath,
     fill: int,
     background: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -88,7 +134,7 @@ def furthest(
         Index of the direction of each row.
     shape : ImageShape
         Shape of the images.
-    path : Path
+    path : ImagePath
         Warps of the transformation.
     fill : int
         Code of the fill beyond the border.
