@@ -19,20 +19,25 @@ pytestmark = [
 ]
 
 
-def checked(program, tmp_path):
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Folder of what mypy knows of all libraries, for both programs."""
+    return Path(os.devnull) if os.name == "nt" else tmp_path_factory.mktemp("cache")
+
+
+def checked(program, tmp_path, cache):
     """Check a program outside the checkout, and return the output of mypy."""
     command = [sys.executable, "-m", "mypy", "--config-file", FOLDER / "mypy.ini", program]
-    cache = Path(os.devnull) if os.name == "nt" else tmp_path / "cache"
     command += ["--cache-dir", cache]
     environment = {**os.environ, "MYPYPATH": str(Path(structinv.__file__).parents[1])}
     return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
 
 
-def test_a_strict_type_checker_accepts_a_program_of_a_user(tmp_path):
-    assert "Success: no issues found" in checked(PROGRAM, tmp_path)
+def test_a_strict_type_checker_accepts_a_program_of_a_user(tmp_path, cache):
+    assert "Success: no issues found" in checked(PROGRAM, tmp_path, cache)
 
 
-def test_the_type_checker_finds_wrong_types(tmp_path):
+def test_the_type_checker_finds_wrong_types(tmp_path, cache):
     """A program with other types is not accepted, so results are not `Any`."""
     text = PROGRAM.read_text(encoding="utf-8")
     changed = text.replace("assert_type(certificate.accuracy, float)", "certificate.accuracy.upper()")
@@ -40,7 +45,7 @@ def test_the_type_checker_finds_wrong_types(tmp_path):
     changed = changed.replace("FDrop(max_changes=5)", 'FDrop(max_changes="5")')
     program = tmp_path / "wrong.py"
     program.write_text(changed, encoding="utf-8")
-    found = checked(program, tmp_path)
+    found = checked(program, tmp_path, cache)
     assert '"float" has no attribute "upper"' in found
     assert '"Solution" has no attribute "gaps"' in found
     assert 'Argument "max_changes" to "FDrop" has incompatible type "str"' in found

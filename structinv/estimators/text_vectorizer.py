@@ -205,7 +205,7 @@ class TextVectorizer(
         Documents
             Tokens of all texts.
         """
-        return self.grams.encoded([self.tokens(text) for text in texts])
+        return self.grams.encoded(map(self.tokens, texts))
 
     def rows(self, documents: Documents) -> sp.csr_matrix:
         """Convert numbers of tokens to rows.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -205,14 +207,14 @@ class Grams:
         """Feature of each single token, or -1, (n_tokens,)."""
         return self.features[: len(self.names)]
 
-    def encoded(self, texts: Sequence[Sequence[str]]) -> Documents:
+    def encoded(self, texts: Iterable[Sequence[str]]) -> Documents:
         """Return texts, given as lists of tokens, as numbers."""
-        number = self.numbers.get
-        lengths = np.array([len(text) for text in texts], dtype=np.int64)
-        tokens = np.fromiter(
-            (number(token, UNKNOWN) for text in texts for token in text), np.int64, lengths.sum()
-        )
-        return Documents(np.concatenate([[0], np.cumsum(lengths)]), tokens)
+        # One text at a time: the strings of all tokens take ten times the memory of their numbers.
+        tokens, starts = array("q"), array("q", [0])
+        for text in texts:
+            tokens.extend(map(self.numbers.get, text, repeat(UNKNOWN)))
+            starts.append(len(tokens))
+        return Documents(np.frombuffer(starts, np.int64), np.frombuffer(tokens, np.int64))
 
     def ending(self, documents: Documents) -> np.ndarray:
         """Return the feature of each order that ends at each token, or -1, (n_tokens, n)."""
