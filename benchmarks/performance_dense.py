@@ -56,11 +56,11 @@ def rows_of_dense(most_rows: int) -> list[list[str]]:
 def rows_of_ridge() -> list[list[str]]:
     """By number of matrices."""
     rng = np.random.default_rng(0)
-    points = rng.normal(size=(2100, 10, 3))
+    points = rng.normal(size=(5100, 10, 3))
     matrices = np.array([squareform(pdist(each)).ravel() for each in points])
     energies = np.array([np.sum(1 / (0.5 + pdist(each))) for each in points])
     rows = []
-    for n_rows in (500, 1000, 2000):
+    for n_rows in (500, 1000, 2000, 5000):
         oracle = Permutations((10, 10), axes="both", noise=1.0)
         model = OrbitRidge(OrbitMean(oracle, Laplacian(10.0), n_draws=8, random_state=0))
         fit, _ = seconds_of(lambda m=model, n=n_rows: m.fit(matrices[:n], energies[:n]))
