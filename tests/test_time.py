@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from structinv import InvariantLinearSVC
+from structinv import InvariantLinearSVC, RepresenterRegressor
 from structinv.datasets import make_mail_like
 from structinv.dual import focused_sweeps
 from structinv.dual import labeling_state as labelings
@@ -20,6 +21,8 @@ from structinv.dual.penalty_state import PenaltyState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.dual.tube_state import TubeState
 from structinv.estimators import classifier, earlier_fit
+from structinv.functionals import SecondDerivative
+from structinv.functionals.representers import Representers
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import (
     BMRM,
@@ -296,6 +299,38 @@ def rows_are_seconds(monkeypatch, small_portions):
     monkeypatch.setattr(jit, "time", clock)
     monkeypatch.setattr(WorstCase, "_answers", asked)
     monkeypatch.setattr(HullState, "value", valued)
+
+
+@pytest.fixture
+def products_are_seconds(monkeypatch):
+    """A clock that moves on by a second with every product with a Gram matrix, and never else."""
+    clock = Clock()
+    clock.perf_counter = lambda: clock.now
+    multiply = Representers._product
+
+    def multiplied(system, coefficients):
+        clock.now += 1.0
+        return multiply(system, coefficients)
+
+    monkeypatch.setattr(jit, "time", clock)
+    monkeypatch.setattr(Representers, "_product", multiplied)
+
+
+@pytest.mark.parametrize("limit", [1.0, 3.0, 10.0, 60.0, 140.0])
+def test_fits_with_second_derivatives_end_soon_after_the_deadline(limit, products_are_seconds):
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    model = RepresenterRegressor(
+        invariances=[SecondDerivative(0, 1)],
+        solver="frank_wolfe",
+        tol=0.0,
+        max_seconds=limit,
+        bias=False,
+        random_state=0,
+    )
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model.fit(X, np.sin(X[:, 0]))
+    # One step, the bounds of two terms and the value are products that follow the deadline.
+    assert limit <= model.solution_.seconds <= limit + 6
 
 
 @pytest.mark.parametrize(

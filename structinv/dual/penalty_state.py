@@ -12,6 +12,8 @@ from .case import Case
 
 # Proximal steps on the slopes in a sweep.
 STEPS = 5
+# Steps of the power iteration for the largest eigenvalue.
+ROUNDS = 50
 
 
 class PenaltyState(DualState):
@@ -22,7 +24,8 @@ class PenaltyState(DualState):
 
     The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)``, and its part of f is
     ``- sum_j c_j p_j z_j``. A sweep does proximal-gradient steps on p. The step length is the reciprocal
-    of the largest eigenvalue of the weighted Gram matrix of the functionals.
+    of the largest eigenvalue of the weighted Gram matrix of the functionals. The first sweep computes
+    it, and later ones continue if it runs out of time.
 
     Parameters
     ----------
@@ -44,20 +47,23 @@ class PenaltyState(DualState):
         self.weights = weights
         self.space = space
         self.slopes = loss.derivative(np.zeros(len(weights)))
-        self.curvature = 1.05 * self._largest_eigenvalue(rng)
+        self._vector = rng.standard_normal(len(weights))
+        self._rounds, self._eigenvalue = 0, float(np.finfo(float).tiny)
 
-    def _largest_eigenvalue(self, rng: np.random.Generator) -> float:
+    def _step_length(self, out_of_time: OutOfTime) -> float | None:
+        """Return the length of a step, or None if time is up before it is known."""
         root = np.sqrt(self.weights)
-        vector = rng.standard_normal(len(root))
-        value = 0.0
-        for _ in range(50):
-            norm = np.linalg.norm(vector)
+        while self._rounds < ROUNDS:
+            if out_of_time():
+                return None
+            norm = np.linalg.norm(self._vector)
             if norm == 0:
                 break
-            element = self.functionals.combine(self.space, root * vector / norm)
-            vector = root * self.functionals.apply(self.space, element)
-            value = max(value, float(np.linalg.norm(vector)))
-        return max(value, np.finfo(float).tiny)
+            element = self.functionals.combine(self.space, root * self._vector / norm)
+            self._vector = root * self.functionals.apply(self.space, element)
+            self._eigenvalue = max(self._eigenvalue, float(np.linalg.norm(self._vector)))
+            self._rounds += 1
+        return 1.0 / (1.05 * self._eigenvalue)
 
     @property
     def offset(self) -> float:
@@ -67,10 +73,10 @@ class PenaltyState(DualState):
         u = self.functionals.apply(self.space, f)
         parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
         gap = float(self.weights @ np.maximum(0.0, parts))
+        step = self._step_length(out_of_time)
         for _ in range(STEPS):
-            if out_of_time():
+            if step is None or out_of_time():
                 break
-            step = 1.0 / self.curvature
             new = self.loss.conjugate_prox(self.slopes + step * u, step)
             f -= self.functionals.combine(self.space, self.weights * (new - self.slopes))
             self.slopes = new

@@ -149,6 +149,9 @@ class Representers:
         if coefficients.ndim == 2:
             columns = [self.apply(column) for column in coefficients.T]
             return np.column_stack([np.zeros((self.size, 0)), *columns])
+        return self._product(coefficients)
+
+    def _product(self, coefficients: np.ndarray) -> np.ndarray:
         self.n_products += 1
         if self._table is not None:
             return self._table @ coefficients
