@@ -38,6 +38,7 @@ from structinv.oracles import (
     Box,
     FDrop,
     FiniteOracle,
+    Identity,
     Rotations,
     Shifts,
     check_oracle,
@@ -160,6 +161,30 @@ class TestWorstCases:
         assert display.worst.shape == X.shape
         assert np.array_equal(display.worst.reshape(2, 3), model.worst_case(X, [0, 1]).reshape(2, 3))
         assert [text.get_text() for text in display.ax_.texts] == ["a", "b"]
+
+    def test_margins_of_all_images_take_one_certificate(self, monkeypatch):
+        X, y = np.array([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]), [0, 1]
+        model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(X, y)
+        certify, calls = InvariantSVC.certify, []
+
+        def counted(*arguments, **options):
+            calls.append(arguments)
+            return certify(*arguments, **options)
+
+        monkeypatch.setattr(InvariantSVC, "certify", counted)
+        display = WorstCasesDisplay.from_estimator(model, X, y)
+        assert len(calls) == 1
+        before, after = (certify(model, each, y, oracle=Identity()) for each in (X, display.worst))
+        expected = np.column_stack([before.attacked, after.attacked])
+        np.testing.assert_allclose(display.margins, expected, rtol=1e-12)
+
+    def test_a_later_fit_does_not_change_a_display(self):
+        X = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+        model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(X, [0, 1])
+        display = WorstCasesDisplay.from_estimator(model, X, [0, 1], shape=(1, 3))
+        shown = display._repr_html_()
+        model.set_params(oracle__pixels=2, C=0.1).fit(X, [1, 0])
+        assert display._repr_html_() == shown
 
     def test_the_printed_form_has_the_channels_of_color_images(self):
         X = np.ones((1, 6, 5, 3))

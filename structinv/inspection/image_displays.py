@@ -241,7 +241,7 @@ def worst_cases(
     # A display of the originals alone checks all arguments.
     WorstCasesDisplay(X, X, shape, titles)
     worst = np.asarray(dense(estimator.worst_case(X, y))).reshape(np.shape(X))
-    changes, margins = _named(estimator, X, worst, y), _margins(estimator, (X, worst), y)
+    changes, margins = _named(estimator, X, worst, y), _margins(estimator, X, worst, y)
     return WorstCasesDisplay(X, worst, shape, titles, changes, margins)
 
 
@@ -493,12 +493,13 @@ def _named(estimator: Any, X: Any, worst: np.ndarray, y: ArrayLike) -> list[str]
     return name_changes(oracle, rows, others, y)
 
 
-def _margins(estimator: Any, images: tuple[Any, Any], y: ArrayLike) -> np.ndarray | None:
+def _margins(estimator: Any, X: Any, worst: np.ndarray, y: ArrayLike) -> np.ndarray | None:
     """Return the margins of both images, or None for an estimator without certificates."""
     if not hasattr(estimator, "certify"):
         return None
-    found = [estimator.certify(each, y, oracle=Identity()).attacked for each in images]
-    return np.column_stack(found)
+    images = np.concatenate([np.asarray(dense(X)), worst])
+    certificate = estimator.certify(images, np.tile(np.asarray(y), 2), oracle=Identity())
+    return certificate.attacked.reshape(2, -1).T
 
 
 def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> list[int]:
