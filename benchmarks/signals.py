@@ -211,7 +211,9 @@ def cell(values: Sequence[float], scale: float, form: str) -> str:
     return f"{np.mean(numbers):{form}} ± {error:{form}}"
 
 
-def print_tables(name: str, found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> None:
+def print_tables(
+    name: str, world: Mapping[str, Any], found: Mapping[str, Mapping[int, list[dict[str, Any]]]]
+) -> None:
     """Errors, seconds, support vectors, and paired tests."""
     sizes = list(next(iter(found.values())))
     heads = ["", *(f"{size} signals" for size in sizes)]
@@ -223,7 +225,7 @@ def print_tables(name: str, found: Mapping[str, Mapping[int, list[dict[str, Any]
             for method, runs in found.items()
             if what != "support" or "linear" not in method
         ]
-        print(table(f"{name}: {title}", heads, lines))
+        print(table(f"{name}, {world}: {title}", heads, lines, key=f"{name}_{what}"))
     for other in ("SVM", "SVM, standardized"):
         if other in found:
             lines = [
@@ -231,7 +233,9 @@ def print_tables(name: str, found: Mapping[str, Mapping[int, list[dict[str, Any]
                 for method, runs in found.items()
                 if method != other
             ]
-            print(table(f"{name}: points of error less than {other}, and p", heads, lines))
+            title = f"{name}, {world}: points of error less than {other}, and p"
+            key = f"{name}_less_{other.lower().replace(', ', '_')}"
+            print(table(title, heads, lines, key=key))
 
 
 def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
@@ -266,7 +270,7 @@ def main() -> None:
                 for method, how in table_of.items():
                     found[method][size].append(one(how, rows, test))
             print(f"{name}: draw {seed}", file=sys.stderr, flush=True)
-        print_tables(f"{name}, {world}", found)
+        print_tables(name, world, found)
     write_record(
         options.record, "generated signals of unknown gain and baseline", seeds=f"{options.draws} draws"
     )
