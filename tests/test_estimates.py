@@ -16,7 +16,7 @@ from structinv import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
-from structinv.functionals import Gradient, Tangents
+from structinv.functionals import Gradient, SecondDerivative, Tangents
 from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
 from structinv.utils import resources
 
@@ -80,6 +80,21 @@ def test_memory_is_told_within_a_factor(name, model):
     if "virtual" not in name and name != "laplacian":
         # What libsvm takes is not traced, and whether factors pay is seen in a fit only.
         assert estimate <= 8 * peak + 1e6
+
+
+@pytest.mark.parametrize("cache_mb", [1000, 0])
+def test_memory_of_second_derivatives_is_told_within_a_factor(cache_mb):
+    X = np.random.default_rng(0).standard_normal((800, 3))
+    curvatures = [SecondDerivative(0, j) for j in range(3)]
+    model = RepresenterRegressor(
+        invariances=curvatures, solver="frank_wolfe", bias=False, max_seconds=1, cache_mb=cache_mb
+    )
+    model.fit(X[:40], X[:40, 0])
+    tracemalloc.start()
+    model.fit(X, X[:, 0])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= 2 * model.estimate_memory(X) <= 16 * peak
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

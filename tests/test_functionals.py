@@ -603,6 +603,28 @@ class TestRepresenters:
             self.close(system.apply(alone), full @ alone)
         self.close(system.apply(np.zeros(system.size)), np.zeros(system.size))
 
+    @pytest.mark.parametrize(("cache_mb", "computed"), [(100.0, [3, 3, 6]), (0.0, [3, 6, 9])])
+    def test_entries_of_second_derivatives_are_cached_if_there_is_room(
+        self, cache_mb, computed, monkeypatch
+    ):
+        families = [SecondDerivative(0, 1), Gradient(), Evaluation()]
+        parts = [family.bind(rows()).parts(Gaussian()) for family in families]
+        system = Representers(Gaussian(), parts, cache_mb)
+        whole = system.gram()
+        compute, calls, found = representers_module.gram_of_atoms, [], []
+
+        def counted(*arguments):
+            calls.append(arguments)
+            return compute(*arguments)
+
+        monkeypatch.setattr(representers_module, "gram_of_atoms", counted)
+        for c in np.random.default_rng(0).standard_normal((3, system.size)):
+            self.close(system.apply(c), whole @ c)
+            found.append(len(calls))
+            if len(found) == 2:
+                system.forget()
+        assert found == computed
+
     def test_matrix_of_some_is_part_of_the_matrix(self, system, full):
         rng = np.random.default_rng(3)
         left, right = rng.integers(system.size, size=9), rng.permutation(system.size)[:17]

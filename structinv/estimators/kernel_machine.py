@@ -10,6 +10,7 @@ import numpy as np
 
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
+from ..functionals.parts import Part
 from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
@@ -74,13 +75,17 @@ class KernelMachine(InvariantEstimator):
         kernel, learned["min_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
         return kernel
 
-    def _n_functionals(self, X: np.ndarray, given: Any) -> int:
-        """Return the number of functionals of all families."""
+    def _parts(self, X: np.ndarray, given: Any) -> list[list[Part]]:
+        """Return the parts of all families of functionals."""
         families = self._invariances().bound(X, self)
         if not families:
-            return 0
+            return []
         kernel = self._kernel(X, given)
-        return sum(family.parts(kernel)[0].size for family in families)
+        return [family.parts(kernel) for family in families]
+
+    def _n_functionals(self, X: np.ndarray, given: Any) -> int:
+        """Return the number of functionals of all families."""
+        return sum(parts[0].size for parts in self._parts(X, given))
 
     def _expanded(self, X: np.ndarray) -> np.ndarray:
         """Return the function at checked rows without its constant, (n, n_outputs)."""

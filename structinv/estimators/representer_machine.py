@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from ..functionals import Evaluation, Functional
 from ..functionals.applied_families import FamilyFunctionals
 from ..functionals.base import BoundFunctional
+from ..functionals.fast_products import VALUES_AT_ONCE
 from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..losses import ScalarLoss
@@ -39,6 +40,8 @@ from .row_shapes import flat_rows, shaped
 
 # Copies of the Gram matrix in memory: scaled ones and factors.
 COPIES_OF_A_TABLE = 5
+# Memory for the computation of an entry of a Gram matrix of second derivatives.
+BYTES_OF_AN_ENTRY = 80.0
 KERNELS = ("laplacian", "linear", "poly", "rbf")
 
 
@@ -162,21 +165,28 @@ class RepresenterMachine(KernelMachine):
         oracle: Any = None if self.oracle is None else shaped(self.oracle, self, X)
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
         labels, n_outputs, n_classes = self._sizes(X, y)
-        size = len(X) + self._n_functionals(X, given)
-        needed = X.nbytes + self._tables(len(X), size) + 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE
+        families = self._parts(X, given)
+        size = len(X) + sum(parts[0].size for parts in families)
+        n_formed = sum(part.n_atoms for parts in families for part in parts if part.order > 1)
+        needed = X.nbytes + self._tables(len(X), size, n_formed)
+        needed += 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE
         if oracle is not None:
             oracle.validate(X.shape[1])
             members = check_cover(bind(oracle, X, labels), type(self).__name__)
             needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb, n_outputs))
         return needed
 
-    def _tables(self, n_rows: int, size: int) -> float:
-        """Return the bytes of Gram matrices, or of matrices for fast products."""
+    def _tables(self, n_rows: int, size: int, n_formed: int) -> float:
+        """Return the bytes of Gram matrices, or of matrices for products.
+
+        Entries of the `n_formed` second derivatives are computed in blocks and cached.
+        """
         whole = 8.0 * size**2
         named = self.solver if isinstance(self.solver, str) else ""
         if size <= MAX_DIRECT or named in ("dual-cd", "cvxpy"):
             return COPIES_OF_A_TABLE * min(whole, 1e6 * self.cache_mb)
-        return 3 * 8.0 * n_rows**2
+        block = BYTES_OF_AN_ENTRY * min(n_formed * n_rows, VALUES_AT_ONCE)
+        return 3 * 8.0 * n_rows**2 + min(8.0 * n_formed * size, 1e6 * self.cache_mb) + block
 
     def _sample_weights(self, sample_weight: Any, X: np.ndarray, labeled: np.ndarray) -> np.ndarray:
         weights = checked_weights(sample_weight, X)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .parts import Atoms, Part, Values
 # Forming an entry of a Gram matrix takes the memory of about ten numbers.
 ENTRIES_AT_ONCE = 500_000
 DEFAULT_CACHE_MB = 1000.0
+
+# Rows of a Gram matrix, and their entries.
+_Blocks: TypeAlias = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass
@@ -48,9 +51,10 @@ class _Site:
 class Representers:
     """Representers ``z_j = L_j k(x, .)`` of several families of functionals.
 
-    Products with their Gram matrix G do not form it, except for second derivatives. For gradients at l
-    points with d features they take O(l^2 d) time and O(l d + l^2) memory, less with a small cache.
-    `table` forms G if it is small enough for that to be faster.
+    Products with their Gram matrix G do not form it, except for second derivatives. Their entries are
+    cached if they fit. For gradients at l points with d features, products take O(l^2 d) time and
+    O(l d + l^2) memory, less with a small cache. `table` forms G if it is small enough for that to be
+    faster.
 
     Parameters
     ----------
@@ -97,16 +101,17 @@ class Representers:
             for part in parts:
                 self._place(_Member(part, rows))
         self._grams: dict[tuple[int, int], JetGram] = {}
+        self._kept_blocks: dict[tuple[int, int], _Blocks] = {}
         self._table: np.ndarray | None = None
         self.n_products = 0
 
     def forget(self) -> None:
         """Free the memory of cached kernel values; products compute them again."""
-        self._grams, self._table = {}, None
+        self._grams, self._kept_blocks, self._table = {}, {}, None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without caches."""
-        return vars(self) | {"_grams": {}, "_table": None}
+        return vars(self) | {"_grams": {}, "_kept_blocks": {}, "_table": None}
 
     def emptied(self) -> Representers:
         """Return the same representers without cached kernel values."""
@@ -168,29 +173,40 @@ class Representers:
     def _apply_formed(self, coefficients: np.ndarray, total: np.ndarray) -> None:
         """Add products that involve second derivatives: their Gram matrix is formed in blocks."""
         members = [member for site in self._sites for member in site.members]
-        for member in self._formed:
+        for number, member in enumerate(self._formed):
             own = member.part
-            for other in members:
+            for place, other in enumerate([*members, *self._formed]):
                 left, right = coefficients[member.rows], coefficients[other.rows]
-                for rows, block in _blocks(self.kernel, own, other.part):
-                    mixed = own.to_atoms(left)[rows] @ block
-                    total[other.rows] += other.part.from_atoms(mixed)
+                for rows, block in self._blocks_between((number, place), own, other.part):
+                    if place < len(members):
+                        mixed = own.to_atoms(left)[rows] @ block
+                        total[other.rows] += other.part.from_atoms(mixed)
                     part = np.zeros(own.n_atoms)
                     part[rows] = block @ other.part.to_atoms(right)
                     total[member.rows] += own.from_atoms(part)
-            for other in self._formed:
-                for rows, block in _blocks(self.kernel, own, other.part):
-                    part = np.zeros(own.n_atoms)
-                    part[rows] = block @ other.part.to_atoms(coefficients[other.rows])
-                    total[member.rows] += own.from_atoms(part)
+
+    def _blocks_between(self, key: tuple[int, int], left: Part, right: Part) -> _Blocks:
+        """Return the blocks between two parts, cached if they fit."""
+        if key not in self._kept_blocks:
+            blocks = _blocks(self.kernel, left, right)
+            if left.n_atoms * right.n_atoms * self.dtype.itemsize > self._room:
+                return blocks
+            self._kept_blocks[key] = list(blocks)
+        return self._kept_blocks[key]
+
+    @property
+    def _room(self) -> float:
+        """The bytes that are left for cached kernel values."""
+        blocks = [block for kept in self._kept_blocks.values() for _, block in kept]
+        used = sum(block.nbytes for block in blocks)
+        return self.cache_bytes - used - sum(gram.kept_bytes for gram in self._grams.values())
 
     def _gram_of_sites(self, left: int, right: int) -> JetGram:
         if (left, right) not in self._grams:
             first, second = self._sites[left], self._sites[right]
-            room = self.cache_bytes - sum(gram.kept_bytes for gram in self._grams.values())
             kernel = _blurred(self.kernel, first.blur + second.blur, first.points.shape[1])
             order = first.order + second.order
-            self._grams[left, right] = JetGram(kernel, first.points, second.points, order, room)
+            self._grams[left, right] = JetGram(kernel, first.points, second.points, order, self._room)
         return self._grams[left, right]
 
     def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -268,7 +284,7 @@ class Representers:
             for other in self._sites:
                 widest = 1 + 3 * site.points.shape[1] * min(site.order + other.order, 1)
                 cost += len(site.points) * len(other.points) * widest
-        # Second derivatives are formed in every product: about ten numbers per entry.
+        # Without a cache, second derivatives are formed in every product: about ten numbers per entry.
         return cost + 10.0 * self.size * sum(member.part.n_atoms for member in self._formed)
 
     @property
@@ -394,7 +410,7 @@ def _add_block(
             total += mix[:, rows] @ tile
 
 
-def _blocks(kernel: Kernel, left: Part, right: Part) -> Any:
+def _blocks(kernel: Kernel, left: Part, right: Part) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield rows of the Gram matrix between all atoms of two parts, in blocks."""
     every = right.listed(np.arange(right.n_atoms))
     step = max(1, VALUES_AT_ONCE // max(1, right.n_atoms))
