@@ -102,3 +102,8 @@ sphinx_gallery_conf = {
     # The page of times loads scripts from a network.
     "write_computation_times": False,
 }
+
+
+def setup(app):
+    """Allow parallel reading: this extension only copies files at the end of a build."""
+    app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
