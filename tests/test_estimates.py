@@ -82,7 +82,7 @@ def test_memory_is_told_within_a_factor(name, model):
         assert estimate <= 8 * peak + 1e6
 
 
-@pytest.mark.parametrize("cache_mb", [1000, 0])
+@pytest.mark.parametrize("cache_mb", [1000, pytest.param(0, marks=pytest.mark.slow)])
 def test_memory_of_second_derivatives_is_told_within_a_factor(cache_mb):
     X = np.random.default_rng(0).standard_normal((800, 3))
     curvatures = [SecondDerivative(0, j) for j in range(3)]

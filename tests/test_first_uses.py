@@ -38,6 +38,7 @@ def assert_few(name, found):
     assert 0 < len(compiled) <= MOST[name], "\n".join(compiled)
 
 
+@pytest.mark.slow
 def test_the_readme_s_use_compiles_few_functions(tmp_path):
     assert_few("words", uses(tmp_path, "words"))
 

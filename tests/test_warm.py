@@ -109,6 +109,8 @@ def test_a_use_calls_nothing_that_its_family_does_not(family, use):
     assert others == "[]\n"
 
 
+# Another process compiles for a quarter of a minute.
+@pytest.mark.slow
 def test_a_later_process_compiles_nothing(tmp_path):
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
     said = in_new_process("-c", ONE_JOB, **folder)
@@ -128,6 +130,7 @@ def test_it_refuses_where_nothing_can_be_cached(monkeypatch):
     assert "NUMBA_CACHE_DIR" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_named_and_is_not_used_counts_as_none(tmp_path):
     file = tmp_path / "file"
     file.touch()
