@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
@@ -13,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC
 
@@ -268,6 +269,58 @@ def test_moved_thresholds(name):
     model = MOVED[name].fit(X, y)
     at = "input" if name in ("pipeline", "search") else "features"
     check_labels(model, FDrop(2), X, y, dropped(X, 2), at=at)
+
+
+def doubled(proba):
+    """Probabilities of twice the log odds."""
+
+    def twice(X):
+        squares = proba(X) ** 2
+        return squares / squares.sum(axis=1, keepdims=True)
+
+    return twice
+
+
+WITH_LINKS = [
+    "probability", "log loss", "modified huber", "discriminants", "rest", "naive bayes", "bernoulli",
+    "pipeline", "search", "twice", "sigmoid", "isotonic", "moved sigmoid", "moved isotonic",
+    "sigmoid, naive bayes", "calibrated after moved",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_LINKS)
+def test_links_are_compared_with_the_probabilities_of_the_model(name):
+    X, y = counts(seed=3)
+    model = clone(MOVED[name]).fit(X, y)
+    has_link = model
+    while type(has_link) in (FixedThresholdClassifier, Pipeline, GridSearchCV):
+        if type(has_link) is GridSearchCV:
+            has_link = has_link.best_estimator_
+        else:
+            has_link = (
+                has_link.estimator_ if type(has_link) is FixedThresholdClassifier else has_link[-1]
+            )
+    has_link.predict_proba = doubled(has_link.predict_proba)
+    message = f"predict_proba of {type(has_link).__name__} is not the known function of its score"
+    for some in (X, X[:1], sp.csr_matrix(X[:3])):
+        with pytest.raises(ValueError, match=message):
+            certify(model, FDrop(1), some)
+
+
+@pytest.mark.parametrize(
+    ("model", "missing", "has"),
+    [
+        (LinearSVC(), "predict_proba", "decision_function"),
+        (MultinomialNB(), "decision_function", "predict_"),
+    ],
+    ids=str,
+)
+def test_methods_that_the_model_lacks_are_named(model, missing, has):
+    X, y = counts()
+    around = moved(model, 0.3, response_method=missing).fit(X, y)
+    message = f"{type(model).__name__} has no method {missing}, .*: fit that with response_method='{has}"
+    with pytest.raises(ValueError, match=message):
+        certify(around, FDrop(1), X, y)
 
 
 def test_certificates_of_sparse_rows_and_texts():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -30,7 +31,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -42,7 +43,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from structinv import (
     InvariantLinearSVC,
@@ -384,13 +385,79 @@ def test_regressors_are_errors_with_advice(regressor, advice):
         certify(regressor.fit(X, X[:, 0]), Box(0.1), X)
 
 
-def test_pairs_of_classes_are_not_linear():
-    X, y = rows(4)
-    with pytest.raises(TypeError, match="SVC must have one function .* got 6 for 4 classes"):
-        certify(SVC(kernel="linear").fit(X, y), Box(0.1), X, y)
-    X, y = rows(3)
-    with pytest.raises(ValueError, match="SVC is not a linear classifier"):
-        certify(SVC(kernel="linear").fit(X, y), Box(0.1), X, y)
+class Votes(ClassifierMixin, BaseEstimator):
+    """Three functions of pairs of three classes, and a vote of them."""
+
+    classes_ = np.arange(3)
+
+    def __init__(self, coef, intercept):
+        self.coef, self.intercept = self.coef_, self.intercept_ = coef, intercept
+
+    def fit(self, X, y):
+        return self
+
+    def decision_function(self, X):
+        return X @ self.coef_.T + self.intercept_
+
+    def predict(self, X):
+        wins = self.decision_function(X) > 0
+        votes = np.stack([wins[:, 0] + 0 + wins[:, 1], 1 + wins[:, 2] - wins[:, 0]], axis=1)
+        return np.argmax(np.column_stack([votes, 3 - votes.sum(axis=1)]), axis=1)
+
+
+class TestVotes:
+    @pytest.mark.parametrize("n_classes", [3, 4])
+    @pytest.mark.parametrize("shape", ["ovo", "ovr"])
+    @pytest.mark.parametrize("kind", [SVC, NuSVC])
+    def test_pairs_of_support_vector_machines_are_errors(self, kind, shape, n_classes):
+        X, y = rows(n_classes)
+        model = kind(kernel="linear", decision_function_shape=shape).fit(X, y)
+        with pytest.raises(TypeError, match=f"predicts one of {n_classes} classes by votes of pairs"):
+            certify(model, Box(0.1), X[:1])
+        for around in (model, make_pipeline(StandardScaler(), model), GridSearchCV(model, {}, cv=2)):
+            with pytest.raises(TypeError, match="by votes of pairs"):
+                certify(around.fit(X, y), Box(0.1), X[:1])
+
+    @pytest.mark.parametrize("kind", [OneVsOneClassifier, OutputCodeClassifier])
+    def test_other_votes_are_errors(self, kind):
+        X, y = rows(3)
+        with pytest.raises(TypeError, match=f"{kind.__name__} has no coef_: its scores are made of"):
+            certify(kind(LinearSVC()).fit(X, y), Box(0.1), X)
+
+    @pytest.mark.parametrize("sparse", [False, True])
+    def test_votes_are_found_where_they_agree_on_the_given_rows(self, sparse):
+        agreed = 0
+        for seed in range(200):
+            rng = np.random.default_rng(seed)
+            model = Votes(rng.standard_normal((3, 4)), rng.standard_normal(3))
+            X = rng.standard_normal((1, 4))
+            if model.predict(X) != np.argmax(model.decision_function(X), axis=1):
+                continue
+            agreed += 1
+            with pytest.raises(ValueError, match="Votes does not predict the class with the highest"):
+                certify(model, FDrop(1), sp.csr_matrix(X) if sparse else X)
+        assert agreed > 20
+
+    def test_one_against_the_rest_and_two_classes_are_linear(self):
+        for n_classes, machine in (
+            (3, OneVsRestClassifier(SVC(kernel="linear"))),
+            (2, NuSVC(kernel="linear")),
+        ):
+            X, y = rows(n_classes)
+            model = machine.fit(X, y)
+            check_by_force(model, certify(model, Box(0.4), X, y), corners(X, 0.4), y)
+
+
+def test_the_rounding_of_support_vectors_that_cancel_is_taken_off():
+    """Terms of 1e6 leave scores of about 1."""
+    X, y = rows(2)
+    X = np.hstack([X, 1e4 + X[:, :2]])
+    model = SVC(kernel="linear", C=1e3).fit(X, y)
+    certificate = certify(model, Box(1e-3), X, y)
+    rounding = certificate.attacked - certificate.margins
+    terms = np.abs(model.dual_coef_) @ np.abs(model.support_vectors_) @ np.abs(X.T)
+    assert np.all(rounding >= 2**-52 * terms[0])
+    assert certificate.exact.all()
 
 
 def test_several_labels_per_row_are_errors():

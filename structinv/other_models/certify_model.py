@@ -25,16 +25,18 @@ from ..estimators.text import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..terms.worst_case import ROWS_AT_ONCE
 from ..utils.matrices import Matrix
-from .layers import Layers, check_fitted, layers
+from .layers import Layers, check_fitted, layers, transformed
 from .linear_models import (
     LinearClassifier,
     check_labels,
+    check_probes,
     check_scores,
     linear_classifier,
     roundings,
     scores_of,
 )
-from .naive_bayes import binary_rows, refuse_before_comparison
+from .naive_bayes import binary_rows, is_naive_bayes, refuse_before_comparison
+from .probes import probes
 from .steps import before_steps
 from .thresholds import thresholded
 
@@ -51,9 +53,10 @@ def certify(
 ) -> Certificate:
     """Certify any fitted linear classifier against a perturbation set.
 
-    A linear classifier has the attributes `coef_`, `intercept_` and `classes_`. `certify` checks on the
-    given rows that its `decision_function` is ``X coef' + intercept`` except for rounding, and that
-    `predict` returns the class with the highest score. Examples are LinearSVC, LogisticRegression,
+    A linear classifier has the attributes `coef_`, `intercept_` and `classes_`. `certify` checks its
+    `decision_function`, which must be ``X coef' + intercept`` except for rounding. `predict` must return
+    the class with the highest score. The checks use the given rows, multiples of them, points between
+    them, and points near ties of two scores. Examples are LinearSVC, LogisticRegression,
     RidgeClassifier, SGDClassifier, Perceptron, LinearDiscriminantAnalysis, and OneVsRestClassifier with
     one of these.
 
@@ -100,12 +103,14 @@ def certify(
     Raises
     ------
     TypeError
-        If the estimator is not linear, averages several classifiers or is a regressor. If `oracle` is
+        If the estimator is not linear, averages several classifiers, predicts by votes of pairs of
+        classes, or is a regressor. If `oracle` is
         not an oracle, or does not support sparse rows. If it allows edits other than dropped and added
         features for `BernoulliNB`. If the estimator is an `InvariantStructuredSVC`: call its own
         `certify`.
     ValueError
-        If scores or predictions for `X` are not those of a linear classifier. If ``at="input"`` and a
+        If scores or predictions are not those of a linear classifier, or probabilities are not the known
+        function of a score. If ``at="input"`` and a
         step is not known to be affine. If `y` contains a label that is not among the classes. If weights
         of naive Bayes are infinite, or `CalibratedClassifierCV` has more than two classes. If
         probabilities at the decision threshold round to 0 or 1.
@@ -166,7 +171,7 @@ def certify(
         and not parts.moved
         and (at == "features" or not parts.steps)
     ):
-        return last.certify(_transformed(X, parts.before), y, oracle=oracle)
+        return last.certify(transformed(X, parts.before), y, oracle=oracle)
     if oracle is None and not isinstance(last, InvariantClassifier):
         raise TypeError(
             f"oracle must be an InvarianceOracle, got None: {type(last).__name__} has no parameter "
@@ -205,20 +210,27 @@ def _checked(
     steps = parts.steps if at == "input" else []
     refuse_before_comparison(last, steps)
     linear = LinearClassifier(before_steps(known.scores, steps), known.classes)
-    to_head = _transformed(X, parts.before)
-    to_last = _transformed(to_head, parts.inside)
-    given = X if at == "input" else to_last
+    to_head = transformed(X, parts.before)
+    to_last = transformed(to_head, parts.inside)
+    given, points = X if at == "input" else to_last, None
     if isinstance(last, InvariantTextClassifier):
         rows, oracle = last.rows_and_edits(given, oracle)
     else:
         oracle = shaped(oracle, steps[0] if steps else last, given)
-        rows, oracle = binary_rows(last, _rows(given, linear, oracle), oracle)
+        rows = _numbers(to_last, known)
+        if not is_naive_bayes(last):
+            points = probes(known.scores, rows)
+            check_probes(last, known, points)
+        if steps:
+            rows = _numbers(given, linear)
+        rows, oracle = binary_rows(last, for_oracle(rows, oracle), oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
     check_scores(name, linear, rows, scores_of(last, to_last))
     model = linear
     if parts.moved:
         name = type(parts.head).__name__
-        moved = thresholded(known, parts.head, np.result_type(rows.dtype, known.scores.coef.dtype))
+        dtype = np.result_type(rows.dtype, known.scores.coef.dtype)
+        moved = thresholded(known, parts.head, dtype, to_head, points)
         model = replace(moved, scores=before_steps(moved.scores, steps))
     labels = parts.head.predict(to_head)
     check_labels(name, model, rows, labels)
@@ -227,26 +239,15 @@ def _checked(
     return model, rows, labels, oracle
 
 
-def _transformed(X: Any, steps: list[Any]) -> Any:
-    """Return the rows after some steps."""
-    for step in steps:
-        X = step.transform(X)
-    return X
-
-
-def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
-    """Return validated rows in the form that the oracle supports."""
+def _numbers(X: Any, model: LinearClassifier) -> Matrix:
+    """Return validated rows of the model."""
     rows = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        input_name="X",
-        estimator="certify",
+        X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", estimator="certify"
     )
     n_features = model.scores.coef.shape[1]
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} features, as in training, got {rows.shape[1]}")
-    return for_oracle(rows, oracle)
+    return rows
 
 
 def _certificate(

@@ -77,6 +77,13 @@ def opened(estimator: Any) -> tuple[list[Any], Any]:
             return steps, estimator
 
 
+def transformed(X: Any, steps: list[Any]) -> Any:
+    """Return the rows after some steps."""
+    for step in steps:
+        X = step.transform(X)
+    return X
+
+
 def inner_of(estimator: Any) -> Any:
     """Return the classifier whose score another classifier compares with a threshold.
 

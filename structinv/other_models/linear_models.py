@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import predicted
 from ..utils.matrices import Matrix, dense
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
+from .probes import without_names
 from .steps import Affine
 
 EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
@@ -58,7 +60,7 @@ def linear_classifier(model: Any) -> LinearClassifier:
         _check_classes(name, model.classes_)
         return LinearClassifier(naive_bayes_scores(model), model.classes_)
     if isinstance(model, OneVsRestClassifier):
-        coef, intercept = _stacked(model)
+        scores = _stacked(model)
     else:
         missing = [each for each in EXPOSED if getattr(model, each, None) is None]
         if missing:
@@ -69,17 +71,41 @@ def linear_classifier(model: Any) -> LinearClassifier:
                 "classifier, pass that. For a kernel SVM, train InvariantSVC with the same kernel and "
                 "this oracle, and call its method certify"
             )
-        coef, intercept = _dense(model.coef_), _dense(model.intercept_)
-    classes = model.classes_
+        scores = _scores(model)
+    n_functions, classes = len(scores.coef), model.classes_
     _check_classes(name, classes)
-    coef = np.atleast_2d(coef)
-    if len(coef) != len(classes) and (len(coef), len(classes)) != (1, 2):
+    # Three pairs of three classes have as many functions as classes.
+    if isinstance(model, _support_vector_machines()) and len(classes) > 2:
         raise TypeError(
-            f"{name} must have one function for two classes or one for each class, got {len(coef)} for "
-            f"{len(classes)} classes; one against one is not linear: train one against the rest"
+            f"{name} predicts one of {len(classes)} classes by votes of pairs of classes, which are not "
+            f"linear: train OneVsRestClassifier({name}(kernel='linear')), or LinearSVC"
         )
-    intercept = np.array(np.broadcast_to(np.ravel(intercept), len(coef)), dtype=coef.dtype)
-    return LinearClassifier(Affine.of(coef, intercept), classes)
+    if n_functions != len(classes) and (n_functions, len(classes)) != (1, 2):
+        raise TypeError(
+            f"{name} must have one function for two classes or one for each class, got {n_functions} "
+            f"for {len(classes)} classes"
+        )
+    return LinearClassifier(scores, classes)
+
+
+def _scores(model: Any) -> Affine:
+    """Return the scores that the attributes of a model define."""
+    coef = np.atleast_2d(_dense(model.coef_))
+    intercept = np.array(np.broadcast_to(np.ravel(_dense(model.intercept_)), len(coef)), coef.dtype)
+    scores = Affine.of(coef, intercept)
+    if not isinstance(model, _support_vector_machines()) or len(coef) > 1:
+        return scores
+    # The score is a sum of products with support vectors, which may nearly cancel in the weights.
+    vectors = model.support_vectors_
+    sizes = np.abs(_dense(model.dual_coef_)) @ np.abs(_dense(vectors))
+    return replace(scores, coef_size=sizes, n_steps=1, widest=max(vectors.shape))
+
+
+@cache
+def _support_vector_machines() -> tuple[Any, ...]:
+    from sklearn.svm import SVC, NuSVC
+
+    return SVC, NuSVC
 
 
 def scores_of(model: Any, rows: Any) -> np.ndarray:
@@ -103,6 +129,14 @@ def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.nd
             f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
             f"by up to {np.max(np.abs(given - own)):.2g} on the given rows"
         )
+
+
+def check_probes(model: Any, linear: LinearClassifier, points: Matrix) -> None:
+    """Raise ValueError if scores or labels of probes are not those of the weights."""
+    name = type(model).__name__
+    with without_names():
+        check_scores(name, linear, points, scores_of(model, points))
+        check_labels(name, linear, points, model.predict(points))
 
 
 def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) -> None:
@@ -151,22 +185,21 @@ def _why_not(name: str) -> str:
     reasons = {
         "GaussianNB": "squares of the features",
         "CategoricalNB": "a table of weights for each feature",
+        "OneVsOneClassifier": "votes of one classifier for each pair of classes",
+        "OutputCodeClassifier": "distances between codes of classes",
     }
     return f": its scores are made of {reasons[name]}" if name in reasons else ""
 
 
-def _stacked(model: OneVsRestClassifier) -> tuple[np.ndarray, np.ndarray]:
+def _stacked(model: OneVsRestClassifier) -> Affine:
     """Return the functions of one classifier against the rest for each class."""
-    parts = []
     for part in model.estimators_:
         if model.multilabel_ or any(getattr(part, each, None) is None for each in EXPOSED[:2]):
             raise TypeError(
                 "OneVsRestClassifier must contain linear classifiers with one label per row, got "
                 f"{'several labels per row' if model.multilabel_ else type(part).__name__}"
             )
-        parts.append((np.atleast_2d(_dense(part.coef_)), np.ravel(part.intercept_)))
-    coefs, intercepts = zip(*parts, strict=True)
-    return np.vstack(coefs), np.concatenate(intercepts)
+    return Affine.stacked([_scores(part) for part in model.estimators_])
 
 
 def _dense(values: Any) -> np.ndarray:

@@ -13,6 +13,9 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from .naive_bayes import is_naive_bayes
 
+# Maximum error of a computed value, in rounding units.
+UNITS = 8.0
+
 
 @dataclass(frozen=True)
 class Link:
@@ -92,6 +95,32 @@ def calibration_link(calibrated: Any) -> Link:
     return Link(
         lambda score: _with_rest(calibrator.predict(score)), lambda score: slope(calibrator, score)
     )
+
+
+def check_link(model: Any, link: Link, scores: np.ndarray, values: np.ndarray) -> None:
+    """Raise ValueError unless a link maps scores of a model to its probabilities.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        The classifier.
+    link : Link
+        Its supposed link.
+    scores : (n,) or (n, 2) array
+        Scores of the second class, or of both.
+    values : (n, 2) array
+        Probabilities of the same rows.
+    """
+    each = scores[:, None] if scores.ndim == 1 else scores
+    own = link.values(each[:, -1] if each.shape[1] == 1 else each[:, 1] - each[:, 0])
+    eps = np.finfo(np.result_type(own, values)).eps
+    errors = np.abs(values - own).max(axis=1)
+    if not np.all(errors <= UNITS * eps * (1.0 + np.abs(each).max(axis=1))):
+        raise ValueError(
+            f"predict_proba of {type(model).__name__} is not the known function of its score: it "
+            f"differs by up to {errors.max():.2g}. Compare decision_function with the threshold "
+            "instead: response_method='decision_function'"
+        )
 
 
 def _with_rest(second: np.ndarray) -> np.ndarray:

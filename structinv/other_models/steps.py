@@ -43,6 +43,18 @@ class Affine:
         """Return the scores of one linear model."""
         return Affine(coef, intercept, np.abs(coef), np.abs(intercept))
 
+    @staticmethod
+    def stacked(parts: Sequence[Affine]) -> Affine:
+        """Return the scores of several models of the same rows."""
+        return Affine(
+            np.vstack([part.coef for part in parts]),
+            np.concatenate([part.intercept for part in parts]),
+            np.vstack([part.coef_size for part in parts]),
+            np.concatenate([part.intercept_size for part in parts]),
+            max(part.n_steps for part in parts),
+            max(part.widest for part in parts),
+        )
+
     def scaled(self, factors: np.ndarray, before: np.ndarray, after: np.ndarray) -> Affine:
         """Return scores of x if these are scores of ``(x - before) * factors + after``."""
         return Affine(

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
-from .layers import calibrated_kind, inner_of, opened, threshold_kinds
-from .linear_models import LinearClassifier
-from .links import Link, calibration_link, probability_link
+from ..utils.matrices import Matrix
+from .layers import calibrated_kind, inner_of, opened, threshold_kinds, transformed
+from .linear_models import LinearClassifier, scores_of
+from .links import UNITS, Link, calibration_link, check_link, probability_link
+from .probes import without_names
 from .steps import Affine
 
 METHODS = ("predict_proba", "decision_function")
-# Maximum error of a computed value, in rounding units.
-UNITS = 8.0
+# Number of rows on which links are checked.
+CHECKED = 256
 # Maximum rounding error of a threshold, relative to its size, or to 1 if that is larger.
 MOST_ROOM = 0.01
 
@@ -42,7 +46,9 @@ class Threshold:
     growth: float
 
 
-def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearClassifier:
+def thresholded(
+    model: LinearClassifier, head: Any, dtype: np.dtype, X: Any, points: Matrix | None
+) -> LinearClassifier:
     """Return the linear classifier with the threshold of `head`, which contains it.
 
     Parameters
@@ -53,6 +59,10 @@ def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearCl
         Classifier around it that compares scores or probabilities with a threshold.
     dtype : dtype
         Precision of computed scores.
+    X : rows
+        Input of `head`, on which its probabilities are checked.
+    points : array or CSR matrix, or None
+        Further rows of the innermost classifier, for the same checks.
 
     Raises
     ------
@@ -60,7 +70,8 @@ def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearCl
         If there are more than two classes, if the probabilities are not known to be a monotone function
         of the score, or if rounding decides where the label changes.
     """
-    links, positive = _rule(head)
+    some = _safe_indexing(X, np.arange(min(_num_samples(X), CHECKED)))
+    links, positive = _rule(head, some, points)
     if len(model.classes) != 2:
         raise ValueError(
             f"{type(head).__name__} must have two classes for a certificate, got {len(model.classes)}"
@@ -93,13 +104,13 @@ def _one_score(scores: Affine) -> Affine:
 Rule = tuple[list[Link], Callable[[np.ndarray], np.ndarray]]
 
 
-def _rule(head: Any) -> Rule:
+def _rule(head: Any, X: Any, points: Matrix | None) -> Rule:
     """Return the links from the linear score to the values of both classes, and their decision."""
     if type(head) is calibrated_kind():
-        links, _ = _responses(head, METHODS)
+        links, _ = _responses(head, METHODS, X, points)
         return links, lambda values: values[:, 1] > values[:, 0]
     wanted = METHODS if head.response_method == "auto" else (head.response_method,)
-    links, method = _responses(inner_of(head), wanted)
+    links, method = _responses(inner_of(head), wanted, X, points)
     if hasattr(head, "best_threshold_"):
         least, label = head.best_threshold_, head._curve_scorer._get_pos_label()
     else:
@@ -111,17 +122,34 @@ def _rule(head: Any) -> Rule:
     return links, lambda values: ~(values[:, 0] >= least)
 
 
-def _responses(estimator: Any, methods: Sequence[str]) -> tuple[list[Link], str]:
+def _responses(
+    estimator: Any, methods: Sequence[str], X: Any, points: Matrix | None
+) -> tuple[list[Link], str]:
     """Return the links from the linear score to the result of a method, and the method."""
-    method = next(each for each in methods if hasattr(estimator, each))
-    _, head = opened(estimator)
-    inner = inner_of(head)
+    method = next((each for each in methods if hasattr(estimator, each)), None)
+    if method is None:
+        has = next((each for each in METHODS if hasattr(estimator, each)), "auto")
+        raise ValueError(
+            f"{type(estimator).__name__} has no method {methods[0]}, which the classifier around it "
+            f"compares with its threshold: fit that with response_method={has!r}"
+        )
+    steps, head = opened(estimator)
+    X, inner = transformed(X, steps), inner_of(head)
     if inner is None:
-        return ([probability_link(head)] if method == "predict_proba" else []), method
+        if method != "predict_proba":
+            return [], method
+        link = probability_link(head)
+        for rows in (X,) if points is None else (X, points):
+            with without_names():
+                check_link(head, link, scores_of(head, rows), head.predict_proba(rows))
+        return [link], method
     if type(head) in threshold_kinds():
-        return _responses(inner, (method,))
-    links, _ = _responses(inner, METHODS[::-1])
-    return [*links, calibration_link(head)], method
+        return _responses(inner, (method,), X, points)
+    links, response = _responses(inner, METHODS[::-1], X, points)
+    link = calibration_link(head)
+    scores = np.asarray(getattr(inner, response)(X))
+    check_link(head, link, scores if scores.ndim == 1 else scores[:, 1], head.predict_proba(X))
+    return [*links, link], method
 
 
 def _values(links: Sequence[Link], score: np.ndarray) -> np.ndarray:
