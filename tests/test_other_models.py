@@ -53,7 +53,10 @@ from structinv import (
     VirtualSVC,
     certify,
 )
+from structinv.inspection import security_curve
+from structinv.model_selection import select_changes
 from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale
+from structinv.report import write
 
 N, D = 30, 5
 
@@ -494,6 +497,46 @@ def test_what_is_wrong_is_named(change, error, message):
     given = {"estimator": LOGISTIC.fit(X, y), "oracle": Box(0.1), "X": X, "y": y} | change
     with pytest.raises(error, match=message):
         certify(**given)
+
+
+class Sampler(BaseEstimator):
+    """A step of imbalanced-learn: it changes the training rows only, and has no transform."""
+
+    def fit_resample(self, X, y):
+        return X, y
+
+
+class WithSamplers(Pipeline):
+    """It skips samplers in prediction, as the Pipeline of imbalanced-learn does."""
+
+    def _validate_steps(self):
+        pass
+
+    def _iter(self, with_final=True, filter_passthrough=True):
+        for place, name, step in super()._iter(with_final, filter_passthrough):
+            if not hasattr(step, "fit_resample"):
+                yield place, name, step
+
+
+@pytest.mark.parametrize("last", [LinearSVC(), InvariantLinearSVC(FDrop(1), random_state=0)], ids=str)
+def test_steps_that_resample_the_training_rows_are_skipped(last, tmp_path):
+    X, y = rows()
+    X = np.abs(X)
+    steps = [("scale", MaxAbsScaler()), ("sample", Sampler()), ("last", last)]
+    model = WithSamplers(steps).fit(X, y)
+    plain = make_pipeline(model[0], model[2])
+    for at in ("features", "input"):
+        found, expected = (certify(each, FDrop(1), X, y, at=at) for each in (model, plain))
+        np.testing.assert_array_equal(found.margins, expected.margins)
+    curve = security_curve({"": model}, X, y, oracle=FDrop(1), n_changes=[0, 1], label="b")
+    assert np.all(np.diff(curve.detected[""]) <= 0)
+    found, expected = (
+        select_changes(each, X, y, {f"{name}__C": [0.1, 1.0]}, oracle=FDrop(1), cv=2)
+        for each, name in ((model, "last"), (plain, type(last).__name__.lower()))
+    )
+    np.testing.assert_array_equal(found.table_["certified"], expected.table_["certified"])
+    if isinstance(last, InvariantLinearSVC):
+        write(tmp_path / "report.html", model, X, y)
 
 
 def test_many_rows_are_certified_in_blocks(monkeypatch):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -17,6 +16,7 @@ from ..estimators import CustomStructuredSVC, InvariantLinearSVC, InvariantStruc
 from ..estimators.row_sources import refuse_sources
 from ..oracles import InvarianceOracle
 from ..other_models import certify
+from ..other_models.layers import opened, transformed
 from ..rows import RowSource, SomeRows
 from ..structures.example_blocks import as_list
 
@@ -100,9 +100,8 @@ class HeldOutExamples(HeldOutRows):
     def accuracies(
         self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
     ) -> tuple[float, list[float]]:
-        rows, last = X, model
-        while isinstance(last, Pipeline):
-            rows, last = last[:-1].transform(rows) if len(last) > 1 else rows, last[-1]
+        steps, last = opened(model)
+        rows = transformed(X, steps)
         found = [last.certify(rows, y, oracle=each).position_accuracy for each in oracles]
         return float(last.score(rows, y)), found
 
@@ -113,9 +112,7 @@ def held_out(model: Any, X: Any) -> HeldOutRows:
         if not isinstance(model, InvariantLinearSVC):
             refuse_sources(model, X)
         return HeldOutInBlocks()
-    last = model
-    while isinstance(last, Pipeline):
-        last = last.steps[-1][1]
+    _, last = opened(model)
     if isinstance(last, CustomStructuredSVC):
         raise TypeError("model must have certify, got CustomStructuredSVC, which has no certificates")
     return HeldOutExamples() if isinstance(last, InvariantStructuredSVC) else HeldOutRows()

@@ -68,13 +68,20 @@ def opened(estimator: Any) -> tuple[list[Any], Any]:
         if best is not None:
             estimator = best
         elif isinstance(estimator, Pipeline):
-            changing = [step for _, step in estimator.steps[:-1]]
-            steps += [step for step in changing if step is not None and not isinstance(step, str)]
+            steps += [step for _, step in estimator.steps[:-1] if _changes_rows(step)]
             estimator = estimator.steps[-1][1]
         elif type(estimator) is _frozen():
             estimator = estimator.estimator
         else:
             return steps, estimator
+
+
+def _changes_rows(step: Any) -> bool:
+    """Return True for a step that transforms the rows to predict.
+
+    Pipelines of imbalanced-learn resample in `fit` only.
+    """
+    return step is not None and not isinstance(step, str) and not hasattr(step, "fit_resample")
 
 
 def transformed(X: Any, steps: list[Any]) -> Any:

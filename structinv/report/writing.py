@@ -18,6 +18,7 @@ from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..other_models.layers import opened, transformed
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
 from ..utils import html
@@ -168,7 +169,7 @@ def _labels_sentences(model: Any) -> bool:
 
 def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Subject:
     """Return the subject of the last step; the text of the samples is known after a vectorizer."""
-    first, last = model[0], model[-1]
+    first, (steps, last) = model[0], opened(model)
     pattern = getattr(first, "token_pattern", None)
     if pattern is not None and isinstance(next(iter(X)), str):
         more = {"texts": list(X), "token_pattern": pattern, **more}
@@ -177,8 +178,7 @@ def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Su
         found = names()
         more = {"feature_name": lambda column: str(found[column]), **more}
     space = "certificates apply to the input of the last step of the Pipeline, not to its own input"
-    rows = model[:-1].transform(X) if len(model) > 1 else X
-    return subject_of(last, rows, y, shape, **{"space": space, **more})
+    return subject_of(last, transformed(X, steps), y, shape, **{"space": space, **more})
 
 
 def _shape_of(model: Any, given: Any) -> ImageShape | None:
