@@ -135,6 +135,21 @@ class Violations:
             self.gains[places], self.costs[places], self.upper[places], points_of, rounding
         )
 
+    def shifted(self, scores: np.ndarray, codes: np.ndarray) -> Violations:
+        """Return the violations after constants are added to the scores of each row.
+
+        Parameters
+        ----------
+        scores : array of shape (n_rows, n_labels)
+            Constants for each label.
+        codes : array of int of shape (n_rows,)
+            True labels.
+        """
+        added = scores - np.take_along_axis(scores, codes[:, None], axis=1)
+        return Violations(
+            self.gains + added, self.costs, self.upper + added, self._points_of, self.rounding
+        )
+
     @classmethod
     def of_levels(cls, answers: Sequence[Violations]) -> Violations:
         """Stack violations of the levels of a scenario on a third axis, without points.

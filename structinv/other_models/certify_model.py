@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils import check_array
 
 from ..certificates.certificate import (
     Certificate,
     WorstChange,
     described,
+    linear_function,
     warn_of_unit_length,
-    worst_change,
+    worst_change_in,
 )
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
@@ -23,8 +23,10 @@ from ..estimators.row_shapes import for_oracle, shaped
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
+from ..spaces.explicit_space import OffsetSpace
 from ..terms.worst_case import ROWS_AT_ONCE
 from ..utils.matrices import Matrix
+from .fixed_columns import check_unchanged, rows_with_numbers
 from .layers import Layers, check_fitted, layers, transformed
 from .linear_models import (
     LinearClassifier,
@@ -32,12 +34,11 @@ from .linear_models import (
     check_probes,
     check_scores,
     linear_classifier,
-    roundings,
     scores_of,
 )
 from .naive_bayes import binary_rows, is_naive_bayes, refuse_before_comparison
 from .probes import probes
-from .steps import before_steps
+from .steps import before_steps, unit_of
 from .thresholds import thresholded
 
 PLACES = ("features", "input")
@@ -92,7 +93,8 @@ def certify(
     at : {"features", "input"}, default="features"
         Feature space of the perturbation sets in a Pipeline: the input of its last step, or `X`. Steps
         of a Pipeline inside a `FixedThresholdClassifier` or a similar classifier are steps in this
-        sense. "input" supports scalers, projections and selections, which are affine.
+        sense. "input" supports scalers, projections and selections, which are affine. A
+        `ColumnTransformer` may have other steps for columns that the oracle does not change.
 
     Returns
     -------
@@ -110,9 +112,9 @@ def certify(
         `certify`.
     ValueError
         If scores or predictions are not those of a linear classifier, or probabilities are not the known
-        function of a score. If ``at="input"`` and a
-        step is not known to be affine. If `y` contains a label that is not among the classes. If weights
-        of naive Bayes are infinite, or `CalibratedClassifierCV` has more than two classes. If
+        function of a score. If ``at="input"`` and a step is not known to be affine, or the oracle
+        changes a column with such a step. If `y` contains a label that is not among the classes. If
+        weights of naive Bayes are infinite, or `CalibratedClassifierCV` has more than two classes. If
         probabilities at the decision threshold round to 0 or 1.
     NotFittedError
         If the estimator is not fitted.
@@ -209,9 +211,9 @@ def _checked(
     known, last = linear_classifier(parts.last), parts.last
     steps = parts.steps if at == "input" else []
     refuse_before_comparison(last, steps)
-    linear = LinearClassifier(before_steps(known.scores, steps), known.classes)
     to_head = transformed(X, parts.before)
     to_last = transformed(to_head, parts.inside)
+    linear = LinearClassifier(before_steps(known.scores, steps, X), known.classes)
     given, points = X if at == "input" else to_last, None
     if isinstance(last, InvariantTextClassifier):
         rows, oracle = last.rows_and_edits(given, oracle)
@@ -222,6 +224,7 @@ def _checked(
             points = probes(known.scores, rows)
             check_probes(last, known, points)
         if steps:
+            linear = replace(linear, scores=replace(linear.scores, unit=max(map(unit_of, (X, to_last)))))
             rows = _numbers(given, linear)
         rows, oracle = binary_rows(last, for_oracle(rows, oracle), oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
@@ -230,21 +233,18 @@ def _checked(
     if parts.moved:
         name = type(parts.head).__name__
         dtype = np.result_type(rows.dtype, known.scores.coef.dtype)
-        moved = thresholded(known, parts.head, dtype, to_head, points)
-        model = replace(moved, scores=before_steps(moved.scores, steps))
+        model = thresholded(linear, parts.head, dtype, to_head, points)
     labels = parts.head.predict(to_head)
     check_labels(name, model, rows, labels)
     if y is not None:
         labels = one_label_a_row(y, rows.shape[0])
+    check_unchanged(oracle, model.scores, rows, labels, given)
     return model, rows, labels, oracle
 
 
 def _numbers(X: Any, model: LinearClassifier) -> Matrix:
     """Return validated rows of the model."""
-    rows = check_array(
-        X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", estimator="certify"
-    )
-    n_features = model.scores.coef.shape[1]
+    rows, n_features = rows_with_numbers(X, model.scores.optional), model.scores.n_features
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} features, as in training, got {rows.shape[1]}")
     return rows
@@ -274,7 +274,7 @@ def _certificate(
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
-        worst = _worst_change(model, oracle, X[rows], y[rows])
+        worst = _worst_change(model.of_rows(rows), oracle, X[rows], y[rows])
         parts.append(worst.certificate(oracle, labels_given=labels_given))
     return Certificate.join(parts)
 
@@ -284,8 +284,11 @@ def _worst_change(
 ) -> WorstChange:
     """Return the worst change of each row, with the rounding errors of all prediction steps."""
     scores, bound = model.scores, model.structure.bind(y, model.classes)
-    change = worst_change(scores.coef, scores.intercept, oracle, bound, X, points=scores.n_steps > 0)
+    space, f = linear_function(scores.coef, scores.intercept)
+    if scores.offsets is not None:
+        space = OffsetSpace(space, scores.offsets)
+    change = worst_change_in(space, f, oracle, bound, X, points=scores.n_steps > 0)
     if change.points is None:
         return change
-    each = np.sort(roundings(scores, change.points), axis=1)
+    each = np.sort(scores.roundings(change.points), axis=1)
     return replace(change, rounding=change.rounding + each[:, -2:].sum(axis=1))

@@ -7,15 +7,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.multiclass import OneVsRestClassifier
 
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import predicted
-from ..utils.matrices import Matrix, dense
+from ..utils.matrices import Matrix, Rows, dense
+from .affine import Affine
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
 from .probes import without_names
-from .steps import Affine
 
 EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
 # Scores computed in another sequence may differ by the rounding errors of both.
@@ -39,6 +38,10 @@ class LinearClassifier:
     scores: Affine
     classes: np.ndarray
     always: int | None = None
+
+    def of_rows(self, rows: Rows) -> LinearClassifier:
+        """Return the classifier of some of the rows."""
+        return replace(self, scores=self.scores.of_rows(rows))
 
     @property
     def structure(self) -> Structure:
@@ -117,14 +120,14 @@ def scores_of(model: Any, rows: Any) -> np.ndarray:
 
 def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.ndarray) -> None:
     """Raise ValueError if `scores_of` has other scores than the linear classifier."""
-    own = _own_scores(model, rows)
+    own = model.scores.values(rows)
     given = scores[:, None] if scores.ndim == 1 else scores
     if given.shape != own.shape:
         raise ValueError(
             f"{name} is not a linear classifier: its scores have shape {scores.shape}, but those of its "
             f"coef_ have {own.shape}"
         )
-    if not np.all(np.abs(given - own) <= ORDERS * roundings(model.scores, rows)):
+    if not np.all(np.abs(given - own) <= ORDERS * model.scores.roundings(rows)):
         raise ValueError(
             f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
             f"by up to {np.max(np.abs(given - own)):.2g} on the given rows"
@@ -141,7 +144,7 @@ def check_probes(model: Any, linear: LinearClassifier, points: Matrix) -> None:
 
 def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) -> None:
     """Raise ValueError if `predict` returns other labels than the linear classifier."""
-    own, labels = _own_scores(model, rows), np.asarray(labels)
+    own, labels = model.scores.values(rows), np.asarray(labels)
     if labels.shape != (len(own),):
         raise ValueError(
             f"{name} is not a linear classifier: its labels have shape {labels.shape}, but those of its "
@@ -153,26 +156,12 @@ def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) 
         differs = labels != model.classes[predicted(model.structure, len(model.classes), own)]
         ordered = np.sort(own, axis=1)
         margin = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
-        wrong = differs & (margin > 2 * ORDERS * roundings(model.scores, rows).max(axis=1))
+        wrong = differs & (margin > 2 * ORDERS * model.scores.roundings(rows).max(axis=1))
     if np.any(wrong):
         raise ValueError(
             f"{name} does not predict the class with the highest score (of two classes, the second "
             "if the score is above its threshold), so its predictions cannot be certified"
         )
-
-
-def _own_scores(model: LinearClassifier, rows: Matrix) -> np.ndarray:
-    return np.asarray(rows @ model.scores.coef.T) + model.scores.intercept
-
-
-def roundings(scores: Affine, rows: Matrix) -> np.ndarray:
-    """Bound the rounding errors of computed scores of rows, (n, n_outputs)."""
-    sizes = np.asarray(abs(rows) @ scores.coef_size.T) + scores.intercept_size
-    eps = max(np.finfo(rows.dtype).eps, np.finfo(scores.coef.dtype).eps)
-    terms = max(rows.shape[1], scores.widest) + 8
-    if sp.issparse(rows) and scores.n_steps == 0:
-        terms = int(np.diff(rows.indptr).max(initial=0)) + 8
-    return float(eps * terms * (scores.n_steps + 1)) * sizes
 
 
 def _check_classes(name: str, classes: Any) -> None:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from ..oracles import FAdd, FDrop, FEdit, Identity, InvarianceOracle, OnlyFor, Protected, Union
 from ..utils.matrices import Matrix
-from .steps import Affine
+from .affine import Affine
 
 
 def is_naive_bayes(model: Any) -> bool:

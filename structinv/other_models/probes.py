@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, scale_rows, squared_lengths, stack, with_data
-from .steps import Affine
+from .affine import Affine
 
 # Number of given rows from which probes are made.
 PROBED = 32

@@ -3,93 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import _get_feature_names
+
+from .affine import Affine, NotAffineError
 
 
-@dataclass(frozen=True)
-class Affine:
-    """Scores ``X coef' + intercept`` with bounds of the terms, for rounding errors.
-
-    Parameters
-    ----------
-    coef : (n_outputs, d) array
-        Weights.
-    intercept : (n_outputs,) array
-        Constants.
-    coef_size : (n_outputs, d) array
-        Sums of absolute products in all steps, at least ``|coef|``. Rounding errors are a small fraction
-        of them.
-    intercept_size : (n_outputs,) array
-        The same for the constants.
-    n_steps : int
-        Number of composed maps.
-    widest : int
-        Largest number of features of a step.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    coef_size: np.ndarray
-    intercept_size: np.ndarray
-    n_steps: int = 0
-    widest: int = 0
-
-    @staticmethod
-    def of(coef: np.ndarray, intercept: np.ndarray) -> Affine:
-        """Return the scores of one linear model."""
-        return Affine(coef, intercept, np.abs(coef), np.abs(intercept))
-
-    @staticmethod
-    def stacked(parts: Sequence[Affine]) -> Affine:
-        """Return the scores of several models of the same rows."""
-        return Affine(
-            np.vstack([part.coef for part in parts]),
-            np.concatenate([part.intercept for part in parts]),
-            np.vstack([part.coef_size for part in parts]),
-            np.concatenate([part.intercept_size for part in parts]),
-            max(part.n_steps for part in parts),
-            max(part.widest for part in parts),
-        )
-
-    def scaled(self, factors: np.ndarray, before: np.ndarray, after: np.ndarray) -> Affine:
-        """Return scores of x if these are scores of ``(x - before) * factors + after``."""
-        return Affine(
-            self.coef * factors,
-            self.intercept - (self.coef * factors) @ before + self.coef @ after,
-            self.coef_size * np.abs(factors),
-            self.intercept_size
-            + (self.coef_size * np.abs(factors)) @ np.abs(before)
-            + self.coef_size @ np.abs(after),
-            self.n_steps + 1,
-            max(self.widest, self.coef.shape[1]),
-        )
-
-    def projected(self, components: np.ndarray, center: np.ndarray) -> Affine:
-        """Return scores of x if these are scores of ``(x - center) @ components.T``."""
-        coef, size = self.coef @ components, self.coef_size @ np.abs(components)
-        return Affine(
-            np.asarray(coef),
-            self.intercept - coef @ center,
-            np.asarray(size),
-            self.intercept_size + size @ np.abs(center),
-            self.n_steps + 1,
-            max(self.widest, self.coef.shape[1]),
-        )
-
-    def spread(self, selected: np.ndarray) -> Affine:
-        """Return scores of x if these are scores of the features of a mask."""
-        coef = np.zeros((len(self.coef), len(selected)), dtype=self.coef.dtype)
-        size = np.zeros(coef.shape)
-        coef[:, selected], size[:, selected] = self.coef, self.coef_size
-        widest = max(self.widest, self.coef.shape[1])
-        return Affine(coef, self.intercept, size, self.intercept_size, self.n_steps + 1, widest)
-
-
-def before_steps(scores: Affine, steps: Sequence[Any]) -> Affine:
+def before_steps(scores: Affine, steps: Sequence[Any], X: Any) -> Affine:
     """Return scores of the input of fitted steps, from scores of their output.
 
     Parameters
@@ -98,24 +25,133 @@ def before_steps(scores: Affine, steps: Sequence[Any]) -> Affine:
         Scores of the output.
     steps : sequence of transformers
         Steps in sequence.
+    X : array-like, sparse matrix or data frame
+        Input of the first step. Columns of a `ColumnTransformer` whose steps are not affine add
+        constants of these rows to the scores.
 
     Raises
     ------
-    ValueError
+    NotAffineError
         If a step is not known to be affine; the message lists the supported steps.
     """
-    for step in reversed(steps):
-        if step is None or (isinstance(step, str) and step == "passthrough"):
-            continue
-        before = _known_steps().get(type(step))
-        if before is None:
-            raise ValueError(
-                f"{type(step).__name__} is not known to be affine; at='input' supports "
-                f"{', '.join(sorted(kind.__name__ for kind in _known_steps()))} and 'passthrough'. "
-                "Pass at='features' for perturbations of the input of the last step"
+    steps = [_opened(step) for step in steps]
+    inputs = _inputs(steps, X)
+    for step, rows in zip(reversed(steps), reversed(inputs), strict=True):
+        kind = type(step)
+        if kind in _steps_of_rows():
+            scores = _steps_of_rows()[kind](scores, step, rows)
+        elif kind in _known_steps():
+            scores = _known_steps()[kind](scores, step)
+        elif not (step is None or (isinstance(step, str) and step == "passthrough")):
+            known = sorted(each.__name__ for each in (*_known_steps(), *_steps_of_rows()))
+            raise NotAffineError(
+                f"{kind.__name__} is not known to be affine; at='input' supports {', '.join(known)} "
+                "and 'passthrough'. Pass at='features' for perturbations of the input of the last step"
             )
-        scores = before(scores, step)
     return scores
+
+
+def _opened(step: Any) -> Any:
+    """Return the step inside a `FrozenEstimator`."""
+    while type(step) is FrozenEstimator:
+        step = step.estimator
+    return step
+
+
+def _inputs(steps: Sequence[Any], X: Any) -> list[Any]:
+    """Return the input of each step, up to the last step that reads rows."""
+    reading = [place for place, step in enumerate(steps) if type(step) in _steps_of_rows()]
+    inputs = [None] * len(steps)
+    for place in range(max(reading, default=-1) + 1):
+        inputs[place] = X
+        if place < reading[-1] and hasattr(steps[place], "transform"):
+            X = steps[place].transform(X)
+    return inputs
+
+
+def _pipeline(scores: Affine, step: Any, X: Any) -> Affine:
+    return before_steps(scores, [each for _, each in step.steps], X)
+
+
+def _column_transformer(scores: Affine, step: Any, X: Any) -> Affine:
+    X = _table(step, X)
+    weights, total = step.transformer_weights or {}, scores.constants(step.n_features_in_)
+    for name, branch, columns in step.transformers_:
+        outputs = step.output_indices_[name]
+        # Dropped columns have no outputs.
+        if outputs.stop > outputs.start:
+            places = np.asarray(step._transformer_to_input_indices[name])
+            rows = _safe_indexing(X, places[0] if np.isscalar(columns) else places, axis=1)
+            part = _before_branch(scores.part(outputs), branch, weights.get(name), rows, len(places))
+            total = total.plus(part.spread(places, total.n_features))
+    return total
+
+
+def _table(step: Any, X: Any) -> Any:
+    """Return the input of a `ColumnTransformer`, which may read the columns of a data frame by name."""
+    given, known = _get_feature_names(X), getattr(step, "feature_names_in_", None)
+    if given is not None and known is not None and list(given) != list(known):
+        raise ValueError(
+            f"X must have the columns of the training in the same order, {known.tolist()}, got "
+            f"{list(given)}: pass X[model.feature_names_in_]"
+        )
+    return as_table(X)
+
+
+def as_table(X: Any) -> Any:
+    """Return a list of rows as an array, other tables unchanged."""
+    return np.asarray(X, dtype=object) if isinstance(X, (list, tuple)) else X
+
+
+def _feature_union(scores: Affine, step: Any, X: Any) -> Affine:
+    weights, total = step.transformer_weights or {}, scores.constants(step.n_features_in_)
+    one, first = _safe_indexing(X, [0]), 0
+    for name, branch in step.transformer_list:
+        if isinstance(branch, str) and branch == "drop":
+            continue
+        size = (one if isinstance(branch, str) else branch.transform(one)).shape[1]
+        part = scores.part(slice(first, first + size))
+        total = total.plus(_before_branch(part, branch, weights.get(name), X, total.n_features))
+        first += size
+    return total
+
+
+def _before_branch(scores: Affine, branch: Any, weight: float | None, X: Any, n_features: int) -> Affine:
+    """Return scores of the input of a branch; constants of the rows if it is not affine."""
+    if weight is not None:
+        scores = scores.combined(weight * np.eye(len(scores.coef)))
+    scores = replace(scores, unit=max(scores.unit, unit_of(X)))
+    try:
+        return before_steps(scores, [branch], X)
+    except NotAffineError as error:
+        values = check_array(branch.transform(X), accept_sparse="csr", dtype=np.float64)
+        return scores.at(values, n_features, str(error).partition(";")[0])
+
+
+def unit_of(X: Any) -> float:
+    """Return the rounding unit of single precision if any column has it, else 0."""
+    kinds = list(X.dtypes) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    single = any("float32" in str(kind).lower() for kind in kinds)
+    return float(np.finfo(np.float32).eps) if single else 0.0
+
+
+def _simple_imputer(scores: Affine, step: Any, X: Any) -> Affine:
+    """Return scores before the imputer, which changes only columns with missing values."""
+    statistics = np.asarray(step.statistics_)
+    is_nan = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
+    if statistics.dtype.kind != "f" or not is_nan or step.add_indicator:
+        raise NotAffineError(f"{step!r} is affine only if it fills NaN, without an indicator")
+    # Columns without any number in the training have no output.
+    kept = np.flatnonzero(~np.isnan(statistics) | step.keep_empty_features)
+    rows = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    missing = np.isnan(np.ravel(rows.sum(axis=0)))[kept]
+    total = scores.constants(len(statistics))
+    total = total.plus(scores.part(~missing).spread(kept[~missing], len(statistics)))
+    if np.any(missing):
+        values = check_array(step.transform(X), accept_sparse="csr", dtype=np.float64)[:, missing]
+        filled = scores.part(missing).at(values, missing.sum(), "SimpleImputer fills missing values")
+        total = total.plus(filled.spread(kept[missing], len(statistics)))
+    return total
 
 
 def _standard_scaler(scores: Affine, step: Any) -> Affine:
@@ -143,7 +179,7 @@ def _min_max_scaler(scores: Affine, step: Any) -> Affine:
 
 def _refuse_clipping(step: Any) -> None:
     if step.get_params(deep=False).get("clip", False):
-        raise ValueError(f"{type(step).__name__}(clip=True) is not affine; fit it with clip=False")
+        raise NotAffineError(f"{type(step).__name__}(clip=True) is not affine; fit it with clip=False")
 
 
 def _principal_components(scores: Affine, step: Any) -> Affine:
@@ -160,12 +196,13 @@ def _projection(scores: Affine, step: Any) -> Affine:
 
 
 def _selection(scores: Affine, step: Any) -> Affine:
-    return scores.spread(step.get_support())
+    mask = step.get_support()
+    return scores.spread(np.flatnonzero(mask), len(mask))
 
 
 def _tfidf(scores: Affine, step: Any) -> Affine:
     if step.norm is not None or step.sublinear_tf:
-        raise ValueError(
+        raise NotAffineError(
             f"TfidfTransformer(norm={step.norm!r}, sublinear_tf={step.sublinear_tf!r}) is not affine; "
             "fit it with norm=None and sublinear_tf=False"
         )
@@ -174,13 +211,9 @@ def _tfidf(scores: Affine, step: Any) -> Affine:
     return scores.scaled(factors, nothing, nothing)
 
 
-def _pipeline(scores: Affine, step: Any) -> Affine:
-    return before_steps(scores, [each for _, each in step.steps])
-
-
 def _identity(scores: Affine, step: Any) -> Affine:
     if step.func is not None:
-        raise ValueError(
+        raise NotAffineError(
             f"FunctionTransformer(func={step.func!r}) is not known to be affine; only func=None is "
             "supported"
         )
@@ -199,7 +232,6 @@ def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
     from sklearn import random_projection
     from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
-    from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import (
         FunctionTransformer,
         MaxAbsScaler,
@@ -226,5 +258,19 @@ def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
         random_projection.SparseRandomProjection: _projection,
         TfidfTransformer: _tfidf,
         FunctionTransformer: _identity,
+    }
+
+
+@cache
+def _steps_of_rows() -> dict[type, Callable[[Affine, Any, Any], Affine]]:
+    """Return the function for each kind of step whose scores depend on the given rows."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import FeatureUnion, Pipeline
+
+    return {
+        ColumnTransformer: _column_transformer,
+        FeatureUnion: _feature_union,
         Pipeline: _pipeline,
+        SimpleImputer: _simple_imputer,
     }

@@ -11,11 +11,11 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from ..utils.matrices import Matrix
+from .affine import Affine
 from .layers import calibrated_kind, inner_of, opened, threshold_kinds, transformed
 from .linear_models import LinearClassifier, scores_of
 from .links import UNITS, Link, calibration_link, check_link, probability_link
 from .probes import without_names
-from .steps import Affine
 
 METHODS = ("predict_proba", "decision_function")
 # Number of rows on which links are checked.
@@ -81,24 +81,23 @@ def thresholded(
     if isinstance(threshold, bool):
         return replace(model, scores=scores, always=int(threshold))
     growth, room = 1.0 + threshold.growth, threshold.room / np.finfo(dtype).eps
-    moved = Affine(
-        threshold.sign * scores.coef,
-        threshold.sign * (scores.intercept - threshold.at),
-        growth * scores.coef_size,
-        growth * scores.intercept_size + abs(threshold.at) + room,
-        scores.n_steps + 1,
-        max(scores.widest, scores.coef.shape[1]),
+    moved = scores.combined(np.full((1, 1), threshold.sign))
+    sizes = moved.offset_sizes
+    moved = replace(
+        moved,
+        intercept=moved.intercept - threshold.sign * threshold.at,
+        coef_size=growth * moved.coef_size,
+        intercept_size=growth * moved.intercept_size + abs(threshold.at) + room,
+        offset_sizes=None if sizes is None else growth * sizes,
+        n_steps=moved.n_steps + 1,
+        widest=max(moved.widest, moved.n_features),
     )
     return replace(model, scores=moved)
 
 
 def _one_score(scores: Affine) -> Affine:
     """Return the score of the second class, minus that of the first if there are two."""
-    if len(scores.coef) == 1:
-        return scores
-    differences = np.diff(scores.coef, axis=0), np.diff(scores.intercept)
-    sizes = scores.coef_size.sum(axis=0, keepdims=True), scores.intercept_size.sum(keepdims=True)
-    return replace(Affine.of(*differences), coef_size=sizes[0], intercept_size=sizes[1])
+    return scores if len(scores.coef) == 1 else scores.combined(np.array([[-1.0, 1.0]]))
 
 
 Rule = tuple[list[Link], Callable[[np.ndarray], np.ndarray]]

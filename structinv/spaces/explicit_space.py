@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..oracles.query import Query, Violations
 from ..structures.competitors import Competitors
-from ..utils.matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack
+from ..utils.matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack, take
 from .base import Normals, Space
 from .tensor_rows import TensorRows
 
@@ -321,3 +321,50 @@ class ExplicitSpace(Space):
             starts = rows.indptr + np.arange(len(rows.indptr), dtype=rows.indptr.dtype)
             return sp.csr_matrix((*entries, starts), shape=(rows.shape[0], width + 1))
         return np.column_stack([rows, constants])
+
+
+class OffsetSpace(ExplicitSpace):
+    """Linear functions with an additional constant for each row.
+
+    Parameters
+    ----------
+    space : ExplicitSpace
+        Space of the linear functions.
+    offsets : array of shape (n_rows, n_outputs)
+        Constants of the rows of the oracle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.spaces.explicit_space import OffsetSpace
+    >>> space = OffsetSpace(ExplicitSpace(1), np.array([[10.0], [20.0]]))
+    >>> space.values(np.array([2.0]), np.array([[1.0], [1.0]]))
+    array([[12.],
+           [22.]])
+    """
+
+    capabilities = frozenset()
+
+    def __init__(self, space: ExplicitSpace, offsets: np.ndarray) -> None:
+        super().__init__(
+            space.n_features, space.n_outputs, intercept=space.intercept, n_pairwise=space.n_pairwise
+        )
+        self.offsets = offsets
+
+    def worst(
+        self,
+        f: np.ndarray,
+        bound: BoundOracle,
+        rows: Rows,
+        competitors: Competitors,
+        points: bool = True,
+        rounding: bool = False,
+    ) -> Violations:
+        return (
+            super()
+            .worst(f, bound, rows, competitors, points, rounding)
+            .shifted(competitors.functions.scores(take(self.offsets, rows)), competitors.codes)
+        )
+
+    def values(self, f: np.ndarray, X: Matrix) -> np.ndarray:
+        return super().values(f, X) + self.offsets
