@@ -151,7 +151,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             (only,) = classes.tolist()
             raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
-        self._check_costs(len(classes))
+        self._check_costs(classes)
         counts = np.bincount(codes, np.concatenate([each for _, each in parts]))
         factors = class_factors(self.class_weight, classes, classes, counts)
         return Problem(

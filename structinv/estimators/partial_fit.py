@@ -69,7 +69,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     X = for_oracle(X, oracle)
     classes = _classes(estimator, y, classes, first)
     weights = _weights(estimator, X, y, classes, sample_weight)
-    estimator._check_costs(len(classes))
+    estimator._check_costs(classes)
     problem = estimator._of_classes(X, y, classes, oracle, weights)
     objective: Objective = estimator._objective(problem)
     space: Any = objective.space

@@ -20,7 +20,7 @@ from ..kernels.kernel_utils import precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
 from ..utils.matrices import refuse_half_or_masked
-from ..utils.parameters import check_boolean, check_number
+from ..utils.parameters import brief, check_boolean, check_number
 from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
 from .parameters import checked_weights
@@ -444,11 +444,13 @@ def checked_alphas(alphas: Any) -> np.ndarray:
     try:
         found = np.atleast_1d(np.asarray(alphas))
     except ValueError:
-        raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}") from None
+        raise TypeError(
+            f"alphas must be a number or a sequence of numbers, got {brief(alphas)}"
+        ) from None
     if found.dtype.kind not in "iuf":
-        raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}")
+        raise TypeError(f"alphas must be a number or a sequence of numbers, got {brief(alphas)}")
     if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):
-        raise ValueError(f"alphas must contain numbers above 0, and at least one, got {alphas!r}")
+        raise ValueError(f"alphas must contain numbers above 0, and at least one, got {brief(alphas)}")
     return found.astype(np.float64)
 
 

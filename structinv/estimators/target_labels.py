@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..utils.matrices import Matrix
+from ..utils.parameters import brief
 from .row_shapes import flat_rows
 
 # Label of unlabeled rows, as in scikit-learn's semi-supervised estimators.
@@ -204,14 +205,14 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np
     known = class_weight is None or isinstance(class_weight, dict)
     if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
         raise ValueError(
-            f"class_weight must be None, 'balanced' or a dict of labels, got {class_weight!r}"
+            f"class_weight must be None, 'balanced' or a dict of labels, got {brief(class_weight)}"
         )
     factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
     if isinstance(class_weight, str) and class_weight == "balanced":
         # A class whose samples have no weight has no finite factor, and needs none.
         factors = np.where(np.isfinite(factors), factors, 0.0)
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-        raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")
+        raise ValueError(f"class_weight must be non-negative, got {brief(class_weight)}")
     if isinstance(class_weight, dict) and not np.any(factors > 0):
         raise ValueError("class_weight must be above 0 for at least one class, got only zeros")
     return factors

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..utils.matrices import Matrix, Rows, dense_rows, take
+from ..utils.parameters import brief
 from .arguments import hint_of
 from .checked_lists import changes_of, listed_region
 from .hulls import Hull, LabelHull
@@ -832,10 +833,10 @@ def as_oracle(
         return default
     if isinstance(given, InvarianceOracle):
         return given
-    shown, hint = repr(given), hint or hint_of(given)
+    shown, hint = brief(given), hint or hint_of(given)
     if isinstance(given, type):
         shown = f"the class {given.__name__}"
-    if isinstance(given, np.ndarray) or sp.issparse(given):
+    if len(getattr(given, "shape", ())) == 2:
         shown, hint = f"rows of shape {given.shape}", ": pass the oracle before the rows"
     kinds = "an InvarianceOracle" + (" or None" if default is not None else "")
     raise TypeError(f"{name} must be {kinds}, got {shown}{hint}")

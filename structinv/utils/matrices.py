@@ -48,10 +48,14 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     return part
 
 
-def refuse_masked(name: str, given: Any, hint: str) -> None:
-    """Raise TypeError for a masked array, whose masked values would be used as data."""
-    if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be an array without a mask, got a masked array: {hint}")
+def refuse_masked(
+    name: str, given: Any, hint: str = "fill the masked values first, since they would be used as data"
+) -> None:
+    """Raise TypeError for a masked array, also without masked values, and for a list of them."""
+    parts = given if isinstance(given, (list, tuple)) else [given]
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        listed = "a list of masked arrays" if parts is given else "a masked array"
+        raise TypeError(f"{name} must be an array without a mask, got {listed}: {hint}")
 
 
 def refuse_half_or_masked(name: str, X: Any) -> None:
@@ -64,7 +68,7 @@ def refuse_half_or_masked(name: str, X: Any) -> None:
         ...
     TypeError: X must have dtype float32 or float64, got float16: pass X.astype(np.float32)
     """
-    refuse_masked(name, X, "fill the masked values first, since they would be used as data")
+    refuse_masked(name, X)
     listed = isinstance(X, (list, tuple))
     kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
     if hasattr(X, "columns"):
