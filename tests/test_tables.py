@@ -311,7 +311,9 @@ def test_columns_of_polars_are_labels():
     model = LogisticRegression().fit(frame, y)
     tangents = polars.DataFrame(oracle_cases.TANGENTS, schema=NAMES)
     wanted = certify(model, TangentDerivative(oracle_cases.TANGENTS, 0.4), frame, y)
-    found = certify(model, TangentDerivative(tangents[NAMES[::-1]], 0.4), polars.DataFrame(X, schema=NAMES), y)
+    found = certify(
+        model, TangentDerivative(tangents[NAMES[::-1]], 0.4), polars.DataFrame(X, schema=NAMES), y
+    )
     np.testing.assert_array_equal(found.margins, wanted.margins)
     with pytest.raises(ValueError, match="tangents must have no labels, because no column of X has"):
         TangentDerivative(tangents, 0.4).bind(X)

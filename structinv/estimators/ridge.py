@@ -19,7 +19,7 @@ from ..kernels.kernel_names import as_kernel
 from ..kernels.kernel_utils import precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
-from ..utils.matrices import refuse_half_or_masked
+from ..utils.matrices import refuse_half_or_masked, refuse_masked
 from ..utils.parameters import brief, check_boolean, check_number
 from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
@@ -27,6 +27,7 @@ from .parameters import checked_weights
 from .resource_estimates import ResourceEstimateMixin
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .row_shapes import check_shape, flat_rows, learn_shape, shaped
+from .target_labels import as_labels
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
@@ -196,7 +197,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             X, y = validate_data(
                 self,
                 flat_rows(X),
-                y,
+                as_labels(y),
                 dtype=[np.float64, np.float32],
                 y_numeric=True,
                 multi_output=True,
@@ -441,6 +442,7 @@ def _numbers(y: np.ndarray) -> np.ndarray:
 
 def checked_alphas(alphas: Any) -> np.ndarray:
     """Return candidate weights as float64, (n_alphas,); raise if they are not valid."""
+    refuse_masked("alphas", alphas)
     try:
         found = np.atleast_1d(np.asarray(alphas))
     except ValueError:

@@ -14,7 +14,7 @@ from ..oracles.columns import check_strings, with_numbers
 from ..oracles.image_shapes import Part, with_shape
 from ..utils import plugins
 from ..utils.labels import columns_of
-from ..utils.matrices import Matrix, with_data
+from ..utils.matrices import Matrix, refuse_masked, with_data
 
 
 def flat_rows(X: Any) -> Any:
@@ -22,9 +22,12 @@ def flat_rows(X: Any) -> Any:
 
     Raises
     ------
+    TypeError
+        If `X` is a masked array.
     ValueError
         If `X` is a list of texts.
     """
+    refuse_masked("X", X)
     listed = isinstance(X, (list, tuple)) or getattr(X, "ndim", 0) == 1
     if listed and isinstance(next(iter(X), None), str):
         raise ValueError(

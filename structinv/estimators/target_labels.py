@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, refuse_masked
 from ..utils.parameters import brief
 from .row_shapes import flat_rows
 
@@ -34,7 +34,13 @@ def as_labels(y: Any) -> Any:
     """Return `y`, or an object array for a list of strings and other labels.
 
     NumPy would convert all labels to strings, and the mark -1 of unlabeled rows to "-1".
+
+    Raises
+    ------
+    TypeError
+        If `y` is a masked array.
     """
+    refuse_masked("y", y, "remove the rows with a masked label, or fill them")
     if isinstance(y, (list, tuple)):
         strings = sum(isinstance(label, str) for label in y)
         if 0 < strings < len(y):

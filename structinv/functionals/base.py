@@ -15,6 +15,7 @@ from ..kernels import Kernel
 from ..oracles.columns import with_numbers
 from ..utils import plugins
 from ..utils.labels import columns_of, in_order
+from ..utils.matrices import refuse_masked
 from ..utils.parameters import check_number
 from .parts import Part, Values
 from .representers import Representers
@@ -216,6 +217,7 @@ class BoundFunctional:
 
 
 def _finite_rows(X: np.ndarray) -> np.ndarray:
+    refuse_masked("X", X)
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")

@@ -16,7 +16,7 @@ from ..oracles.columns import with_numbers
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..utils.html import escaped, image
 from ..utils.labels import columns_of, in_order
-from ..utils.matrices import dense
+from ..utils.matrices import dense, refuse_masked
 from ..utils.summaries import number_of
 from .figures import single_axes
 
@@ -476,12 +476,13 @@ def name_changes(
     """
     columns = columns_of(X)
     oracle = with_numbers(oracle, columns)
-    rows, others = np.asarray(X), in_order("changed", changed, known=columns)
+    rows, others = in_order("X", X, known=columns), in_order("changed", changed, known=columns)
     if rows.ndim != 2 or rows.shape != others.shape:
         raise ValueError(
             f"X and changed must have the same shape (n_samples, n_features), got {rows.shape} and "
             f"{others.shape}"
         )
+    refuse_masked("y", y)
     bound = bind(oracle, rows, None if y is None else np.asarray(y))
     changes = listed(bound)
     names, members = changes.names, changes.members()
@@ -525,6 +526,7 @@ def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
 
 
 def _images(name: str, images: ArrayLike) -> np.ndarray:
+    refuse_masked(name, images)
     rows = np.asarray(dense(images), dtype=np.float64)
     if rows.ndim > 2 and rows.size:
         rows = rows.reshape(len(rows), -1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 
+from ..estimators.target_labels import as_labels
 from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
 from ..other_models import certify
@@ -180,7 +181,7 @@ def security_curve(
     >>> curve.detected["plain"].tolist()
     [0.82, 0.5, 0.32]
     """
-    y = np.asarray(y)
+    y = np.asarray(as_labels(y))
     check_consistent_length(X, y)
     counted = _check(models, y, oracle, n_changes, label, max_fpr)
     attacked = y == label

@@ -551,11 +551,13 @@ class Box(FeatureParameters, InvarianceOracle):
         return Boxes(floating(dense_rows(X)), np.broadcast_to(self._radius, X.shape[1]))
 
     def tangents(self, X: Matrix) -> np.ndarray:
+        self._check_rows(X)
         radius = np.broadcast_to(self._radius, X.shape[1:])
         units = np.eye(X.shape[1])[radius > 0]
         return np.repeat(units[None], X.shape[0], axis=0)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        self._check_rows(X)
         steps = rng.uniform(-1.0, 1.0, (X.shape[0], n_draws, X.shape[1]))
         steps *= rng.uniform(size=(X.shape[0], n_draws, 1))
         return _moved(dense_rows(X)[:, None, :], steps * self._radius)

@@ -22,6 +22,8 @@ def check_directions(
 ) -> None:
     """Raise ValueError or TypeError unless V, assign and cost match the rows."""
     n_rows, n_features = X.shape
+    for name, given in (("V", V), ("assign", assign), ("cost", cost)):
+        refuse_masked(name, given)
     if np.ndim(V) != 2 or V.shape[1] != n_features:
         raise ValueError(f"V must have shape (n_directions, {n_features}), got {np.shape(V)}")
     if np.shape(assign) != (n_rows,):

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils.matrices import Matrix, Rows, dense_rows, take
+from ..utils.matrices import Matrix, Rows, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
 from .checked_lists import changes_of, listed_region
@@ -843,9 +843,10 @@ def as_oracle(
 
 
 def check_rows(X: Any) -> None:
-    """Raise TypeError or ValueError unless X is a 2D array or a CSR matrix."""
+    """Raise TypeError or ValueError unless X is a 2D array without a mask, or a CSR matrix."""
     if not isinstance(X, np.ndarray) and not (sp.issparse(X) and X.format == "csr"):
         hint = ": call tocsr()" if sp.issparse(X) else ""
         raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")
+    refuse_masked("X", X)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")

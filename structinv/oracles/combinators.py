@@ -15,6 +15,7 @@ from ..utils.matrices import (
     Rows,
     dense_rows,
     interleave,
+    refuse_masked,
     rounding,
     row_dots,
     scale_rows,
@@ -170,6 +171,7 @@ class OnlyFor(OracleWrapper, Combination):
             self.oracle,
             "labels belong to rows; write Budget(oracle.only_for(labels))",
         )
+        refuse_masked("labels", self.labels)
         if self.labels is None or len(self.listed()) == 0:
             raise ValueError(f"labels must be a label or a sequence of labels, got {brief(self.labels)}")
 

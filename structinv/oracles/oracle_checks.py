@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..utils.exceptions import CheckError
-from ..utils.matrices import ALL_ROWS, Matrix, dense
+from ..utils.matrices import ALL_ROWS, Matrix, dense, refuse_masked
 from ..utils.parameters import brief
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_list
@@ -95,6 +95,8 @@ def check_oracle(
 def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the first rows as a dense array, and their labels."""
     as_oracle(oracle)
+    refuse_masked("X", X)
+    refuse_masked("y", y)
     try:
         rows = np.asarray(dense(X), dtype=np.float64)
     except (TypeError, ValueError):

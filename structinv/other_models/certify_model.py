@@ -19,7 +19,7 @@ from ..certificates.certificate import (
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
-from ..estimators.row_shapes import for_oracle, shaped
+from ..estimators.row_shapes import flat_rows, for_oracle, shaped
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
@@ -237,7 +237,7 @@ def _transformed(X: Any, steps: list[Any]) -> Any:
 def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
     """Return validated rows in the form that the oracle supports."""
     rows = check_array(
-        X,
+        flat_rows(X),
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
         input_name="X",

@@ -52,10 +52,11 @@ def refuse_masked(
     name: str, given: Any, hint: str = "fill the masked values first, since they would be used as data"
 ) -> None:
     """Raise TypeError for a masked array, also without masked values, and for a list of them."""
-    parts = given if isinstance(given, (list, tuple)) else [given]
-    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
-        listed = "a list of masked arrays" if parts is given else "a masked array"
-        raise TypeError(f"{name} must be an array without a mask, got {listed}: {hint}")
+    listed = isinstance(given, (list, tuple))
+    for number, part in enumerate(given if listed else [given]):
+        if isinstance(part, np.ma.MaskedArray):
+            place = f"{name}[{number}]" if listed else name
+            raise TypeError(f"{place} must be an array without a mask, got a masked array: {hint}")
 
 
 def refuse_half_or_masked(name: str, X: Any) -> None:
