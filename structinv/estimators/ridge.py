@@ -19,7 +19,7 @@ from ..kernels.kernel_names import as_kernel
 from ..kernels.kernel_utils import precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
-from ..utils.matrices import refuse_half_or_masked, refuse_masked
+from ..utils.matrices import independent, refuse_half_or_masked, refuse_masked
 from ..utils.parameters import brief, check_boolean, check_number
 from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
@@ -194,7 +194,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             refuse_half_or_masked("X", X)
             learn_shape(self, X)
             kernel = shaped(self.kernel, self, X)
-            X, y = validate_data(
+            rows, y = validate_data(
                 self,
                 flat_rows(X),
                 as_labels(y),
@@ -203,6 +203,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
                 multi_output=True,
                 ensure_min_samples=2,
             )
+            X = rows if self._precomputed else independent(rows, X)
             self._check_square(X)
             given, weights = y, self._weights(sample_weight, X)
             y = _numbers(y)
@@ -386,7 +387,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         self.dual_coef_ = coefficients.reshape(len(X), *shape)
         self.intercept_ = _one_or_many(path.intercepts[best], shape)
         self.variance_ = _one_or_many(path.evidence.variances[best], shape)
-        self.X_fit_ = X[:, :0] if self.kernel_ is None else X
+        self.X_fit_ = np.empty((len(X), 0), dtype=X.dtype) if self.kernel_ is None else X
         predictions = np.empty(self.dual_coef_.shape)
         predictions[used] = y[used] - residuals[best]
         others = np.setdiff1d(np.arange(len(X)), used)
