@@ -123,8 +123,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
     cost : {"hamming", "mean_hamming"} or array-like of shape (n_classes, n_classes), default="hamming"
         Cost of a wrong labeling: the number of wrong labels, their fraction, or the sum of
-        ``cost[true, predicted]`` in the sequence of `classes_`. Choose "mean_hamming" to give short and
-        long examples the same weight.
+        ``cost[true, predicted]`` in the sequence of `classes_`, or by the labels of a data frame. Choose
+        "mean_hamming" to give short and long examples the same weight.
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels that multiply the cost of an error (>= 0), 1 by default. The weight is that
         of the true label. "balanced" uses weights that are inversely proportional to label frequencies.

@@ -228,7 +228,7 @@ def _finite_rows(X: np.ndarray) -> np.ndarray:
 
 
 def check_same_columns(name: str, bound: BoundFunctional, columns: Sequence[Any] | None) -> None:
-    """Raise ValueError if a family is bound to rows with other columns, or in another order."""
+    """Raise ValueError if a family is bound to rows with other columns."""
     known = None if columns is None else list(columns)
     if None not in (known, bound.columns) and bound.columns != known:
         raise ValueError(

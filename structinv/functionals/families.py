@@ -134,7 +134,7 @@ class DirectionalDerivative(FeatureParameters, Functional):
     ----------
     directions : array-like of shape (d,), (t, d) or (n, t, d)
         One direction v for all rows, t for all rows, or t for each of the n rows; d is the number of
-        features.
+        features. A table with names is aligned with the columns of X.
 
     See Also
     --------

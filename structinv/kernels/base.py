@@ -268,7 +268,7 @@ class Kernel(BaseEstimator, ABC):
         X : array-like of shape (n_samples_X, n_features) or (n_features,)
             First input; one row only if `Y` is also one row.
         Y : array-like of shape (n_samples_Y, n_features) or (n_features,), optional
-            Second input, by default `X`.
+            Second input, by default `X`. Columns of two data frames are aligned by name.
 
         Returns
         -------

@@ -65,7 +65,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     X : array-like of shape (n_samples_X, n_features)
         Samples.
     Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None.
+        Samples; `X` if None. Columns of two data frames are aligned by name.
     sides : {"two", "one", "mean"}, default="two"
         Kind of distance. "one" is from the sample X[i] to the set of Y[j], and is not symmetric.
 
@@ -145,7 +145,7 @@ def distance_bounds(
     X : array-like of shape (n_samples_X, n_features)
         Samples.
     Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None.
+        Samples; `X` if None. Columns of two data frames are aligned by name.
     sides : {"two", "one", "mean"}, default="two"
         Kind of distance, as in `set_distance`.
 
@@ -190,7 +190,7 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
     X : array-like of shape (n_samples_X, n_features)
         Samples.
     Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None.
+        Samples; `X` if None. Columns of two data frames are aligned by name.
     sides : {"two", "one", "mean"}, default="two"
         Kind of distance, as in `set_distance`.
 
@@ -250,7 +250,7 @@ def nearest(
     X : array-like of shape (n_samples_X, n_features)
         Query samples.
     Y : array-like of shape (n_samples_Y, n_features)
-        Candidates.
+        Candidates. Columns of two data frames are aligned by name.
     k : int, default=1
         Number of neighbors, from 1 to `n_samples_Y`.
     sides : {"two", "one", "mean"}, default="two"

@@ -199,9 +199,10 @@ class Ellipsoid(FeatureParameters, _AffineOracle):
     Parameters
     ----------
     factor : float, array of shape (n_features, r), or callable
-        The matrix F. A number is a multiple of the identity matrix: ``Ellipsoid(0.1)`` is the ball of
-        radius 0.1. A function maps samples (n, d) to one matrix per sample (n, d, r). It is called with
-        arbitrary blocks of samples, and its result for a sample must depend on this sample only.
+        The matrix F. A data frame is aligned by its index with the columns of X. A number is a multiple
+        of the identity matrix: ``Ellipsoid(0.1)`` is the ball of radius 0.1. A function maps samples (n,
+        d) to one matrix per sample (n, d, r). It is called with arbitrary blocks of samples, and its
+        result for a sample must depend on this sample only.
     radius : float, default=1.0
         Maximum length of u, the number ρ (>= 0).
 
@@ -324,11 +325,12 @@ class TangentDerivative(FeatureParameters, _AffineOracle):
     Parameters
     ----------
     tangents : array of shape (n_directions, n_features), callable or oracle
-        Directions T_k. An oracle provides its `tangents`. A function maps samples (n, d) to t directions
-        per sample, an array (n, t, d). It is called with arbitrary blocks of samples, and its result for
-        a sample must depend on this sample only.
+        Directions T_k. A data frame is aligned with the columns of X. An oracle provides its `tangents`.
+        A function maps samples (n, d) to t directions per sample, an array (n, t, d). It is called with
+        arbitrary blocks of samples, and its result for a sample must depend on this sample only.
     bounds : float or array-like of shape (n_directions,)
-        Largest absolute coefficient b_k of each direction (>= 0).
+        Largest absolute coefficient b_k of each direction (>= 0). A Series with names is aligned with
+        the rows of `tangents`.
 
     See Also
     --------
@@ -471,7 +473,7 @@ class Box(FeatureParameters, InvarianceOracle):
     Parameters
     ----------
     radius : float or array-like of shape (n_features,)
-        Radii r_j (>= 0), in units of the features.
+        Radii r_j (>= 0), in units of the features. A Series with names is aligned with the columns of X.
 
     See Also
     --------

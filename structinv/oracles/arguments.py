@@ -213,7 +213,7 @@ def profile_of_list(rho: float | Sequence[float], size: int) -> np.ndarray:
 
 
 def real_rows(name: str, X: Any, columns: Sequence[Any] | None) -> np.ndarray:
-    """Convert one or several samples to a float array; samples with names get the order of `columns`."""
+    """Convert one or several samples to floats, in the order of `columns`."""
     if sp.issparse(X):
         raise TypeError(f"{name} must be dense, got {type(X).__name__}: pass X.toarray()")
     refuse_half_or_masked(name, X)

@@ -843,7 +843,7 @@ def as_oracle(
 
 
 def check_rows(X: Any) -> None:
-    """Raise TypeError or ValueError unless X is a 2D array without a mask, or a CSR matrix."""
+    """Raise TypeError or ValueError unless X is a plain 2D array or a CSR matrix."""
     if not isinstance(X, np.ndarray) and not (sp.issparse(X) and X.format == "csr"):
         hint = ": call tocsr()" if sp.issparse(X) else ""
         raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")

@@ -1,4 +1,4 @@
-"""Column names in parameters: feature numbers and aligned tables for a data frame."""
+"""Column names in parameters: feature numbers and aligned tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Part = TypeVar("Part", bound=BaseEstimator)
 
 
 class FeatureParameters:
-    """Mixin for parameters of features: numbers, a mask, column names, or one entry per feature.
+    """Mixin for parameters that select features, or have one entry per feature.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class FeatureParameters:
         return several + [name for name in self.single_features if isinstance(getattr(self, name), str)]
 
     def align(self, columns: Sequence[Any]) -> None:
-        """Replace tables with one entry per feature by arrays in the order of the columns.
+        """Replace tables by arrays in the order of the columns.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ def _named(part: Any) -> list[tuple[Any, str]]:
 
 
 def check_strings(part: Any, columns: Sequence[Any]) -> None:
-    """Raise ValueError if columns are not strings, and a parameter has labels to compare with them."""
+    """Raise ValueError if a parameter has labels, and columns are not strings."""
     if all(isinstance(name, str) for name in columns):
         return
     uses: list[tuple[str, Any]] = [(name, None) for _, name in _named(part)]

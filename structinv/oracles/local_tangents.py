@@ -34,7 +34,7 @@ class LocalTangents(Ellipsoid):
     ----------
     reference : array-like of shape (n_reference, n_features)
         Samples from which the directions are learned, usually the training samples. A sample is its own
-        neighbor if it is among them.
+        neighbor if it is among them. A data frame is aligned with the columns of X.
     n_directions : int, default=2
         Number of directions (>= 1), less than `n_neighbors` and at most `n_features`.
     n_neighbors : int, default=10

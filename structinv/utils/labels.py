@@ -42,7 +42,7 @@ def columns_of(X: Any) -> list[Any] | None:
 def in_order(
     name: str, given: Any, axis: int = -1, known: Collection[Any] | None = None, kind: str = COLUMN
 ) -> np.ndarray:
-    """Return an argument as an array whose entries have the order of the known labels.
+    """Return an argument as an array in the order of the known labels.
 
     Arrays remain unchanged. The default labels 0, 1, 2, ... apply by position, unless they are the known
     labels.
@@ -87,7 +87,7 @@ data frame with names, or radius.to_numpy()
 def places_of(
     name: str, given: Any, axis: int, known: Collection[Any] | None, kind: str
 ) -> list[int] | None:
-    """Return the places of the known labels in a table, as in `in_order`; None if it stays as given."""
+    """Return the places of known labels in a table; None if it stays as given."""
     labels = labels_of(given, axis)
     if labels is None or (known is not None and labels == list(known)):
         return None

@@ -52,7 +52,7 @@ def take(X: Matrix, rows: Rows) -> Matrix:
 def refuse_masked(
     name: str, given: Any, hint: str = "fill the masked values first, since they would be used as data"
 ) -> None:
-    """Raise TypeError for a masked array, also without masked values, and for a list of them."""
+    """Raise TypeError for a masked array, or a list that contains one."""
     listed = isinstance(given, (list, tuple))
     for number, part in enumerate(given if listed else [given]):
         if isinstance(part, np.ma.MaskedArray):
@@ -81,7 +81,7 @@ def refuse_half_or_masked(name: str, X: Any) -> None:
 
 
 def independent(rows: Matrix, given: Any) -> Matrix:
-    """Return checked rows in memory that the caller cannot overwrite; a copy only if necessary.
+    """Return checked rows that the caller cannot overwrite, as a copy if necessary.
 
     Read-only rows, such as those of a memory-mapped file, are not copied.
 

@@ -12,7 +12,7 @@ MOST_ENTRIES, MOST_CHARACTERS = 20, 500
 
 
 def brief(value: Any) -> str:
-    """Return a value for messages: tables and large arrays by type and shape, other long values cut.
+    """Return a value for messages; tables and large arrays by type and shape.
 
     Examples
     --------

@@ -263,8 +263,8 @@ class FAdd(EditOracle):
     max_changes : int
         Maximum number of added features per sample, from 0 to the number of allowed features.
     value : float or array-like of shape (n_features,), default=1.0
-        Largest increase of a feature (> 0). Use 1 for word counts. Use the idf weight of each word for
-        TF-IDF features with ``norm=None``.
+        Largest increase of a feature (> 0). A Series with names is aligned with the columns of X. Use 1
+        for word counts. Use the idf weight of each word for TF-IDF features with ``norm=None``.
     allowed : array-like of bool, int or str, default=None
         Features that may be added: a mask of shape (n_features,), column numbers, or column names if
         X is a data frame. None allows all features.
@@ -320,7 +320,8 @@ class FEdit(EditOracle):
     drop : bool, default=True
         Whether nonzero features may be removed, entirely or in part.
     add : float or array-like of shape (n_features,), default=None
-        Largest increase of a zero feature (> 0). None allows no additions.
+        Largest increase of a zero feature (> 0). A Series with names is aligned with the columns of X.
+        None allows no additions.
     scale : pair of float, default=None
         Smallest factor, in [0, 1], and largest factor (>= 1) of nonzero features. None allows no
         rescaling.
