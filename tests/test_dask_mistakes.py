@@ -117,6 +117,39 @@ def test_rows_and_labels_of_other_indices(client, model):
     model.fit(parts, [delayed(Y[:20]), delayed(Y[:20])])
 
 
+def test_labels_of_tables_are_aligned_with_the_columns_and_classes(client):
+    frame, labels = pd.DataFrame(X, columns=list("cab")), pd.Series(np.where(Y, "spam", "ham"))
+    rows, labels = (dd.from_pandas(each, npartitions=2) for each in (frame, labels))
+    radius = pd.Series([0.1, 0.3, 0.2], index=list("abc"))
+    cost = pd.DataFrame([[0.0, 1.0], [4.0, 0.0]], index=["spam", "ham"], columns=["spam", "ham"])
+    settings = {"client": client, "C": 0.1, "random_state": 0}
+    found = DaskInvariantLinearSVC(Box(radius), cost=cost, **settings).fit(rows, labels)
+    wanted = DaskInvariantLinearSVC(Box([0.2, 0.1, 0.3]), cost=[[0, 4], [1, 0]], **settings)
+    np.testing.assert_array_equal(found.coef_, wanted.fit(rows, labels).coef_)
+    margins = [
+        found.certify(rows, labels, oracle=oracle).margins.compute()
+        for oracle in (Box(radius), Box([0.2, 0.1, 0.3]))
+    ]
+    np.testing.assert_array_equal(*margins)
+    for wrong in (
+        DaskInvariantLinearSVC(Box(radius.rename({"c": "d"})), **settings),
+        DaskInvariantLinearSVC(cost=cost.rename({"ham": "eggs"}), **settings),
+    ):
+        with pytest.raises(ValueError, match=r"labels of (radius|cost) must contain each .* once: '"):
+            wrong.fit(rows, labels)
+
+
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight"])
+def test_masked_arrays_are_refused_in_their_partition(client, name):
+    parts = {"X": X, "y": Y, "sample_weight": np.ones(40)}
+    given = {each: [delayed(values[:20]), delayed(values[20:])] for each, values in parts.items()}
+    given[name][1] = delayed(
+        np.ma.MaskedArray(parts[name][20:], mask=parts[name][20:] == parts[name][20])
+    )
+    with pytest.raises(TypeError, match=f"partition 1: {name} must be an array without a mask"):
+        DaskInvariantLinearSVC(client=client).fit(*given.values())
+
+
 def test_pairs_are_for_fit_only(model):
     pairs = [delayed((X[:20], Y[:20])), delayed((X[20:], Y[20:]))]
     with pytest.raises(

@@ -5,8 +5,9 @@ import pickle
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
@@ -19,6 +20,7 @@ from structinv import (
     LapSVC,
     RepresenterClassifier,
     UninformativeFitWarning,
+    certify,
     select_changes,
 )
 from structinv.model_selection import LabeledSplit, certified_accuracy_scorer, labeled_scorer
@@ -236,6 +238,48 @@ class TestSelectChanges:
         assert pickle.loads(pickle.dumps(certified_accuracy_scorer(FDrop(2))))(model, X, y) == own
         with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
             certified_accuracy_scorer("fdrop")
+
+    def test_a_class_that_a_fold_lacks_is_never_certified(self):
+        X, y = mails()
+        y[-6:] = "junk"
+        scorer = certified_accuracy_scorer(FDrop(1))
+        for model in (linear(FDrop(1), C=0.1), LogisticRegression()):
+            # The second fold of training lacks a class, and the first fold of tests lacks it, too.
+            folds = [(np.arange(20, 60), np.arange(20)), (np.arange(40), np.arange(40, 60))]
+            settings = {"cv": folds, "error_score": "raise"}
+            first, second = cross_val_score(model, X, y, scoring=scorer, **settings)
+            fitted = clone(model).fit(X[:40], y[:40])
+            known = certify(fitted, FDrop(1), X[40:54], y[40:54]).correct
+            assert second == pytest.approx(known.sum() / 20)
+            assert 0 < first <= 1
+            search = GridSearchCV(model, {"C": [model.C]}, scoring=scorer, **settings).fit(X, y)
+            assert search.best_score_ == pytest.approx((first + second) / 2)
+            assert scorer(fitted, X[54:], y[54:]) == 0.0
+
+    def test_the_scorer_takes_routed_weights(self):
+        X, y = mails()
+        weights = np.arange(60.0)
+        model = linear(FDrop(1), C=0.1)
+        with config_context(enable_metadata_routing=True):
+            model.set_fit_request(sample_weight=True)
+            own = certified_accuracy_scorer(FDrop(1)).set_score_request(sample_weight=True)
+            settings = {"cv": 2, "error_score": "raise", "params": {"sample_weight": weights}}
+            scores = cross_val_score(model, X, y, scoring=own, **settings)
+            other = pickle.loads(pickle.dumps(own)).set_score_request(sample_weight=False)
+            plain = cross_val_score(model, X, y, scoring=other, **settings)
+            several = {"certified": own, "accuracy": "accuracy"}
+            labeled = labeled_scorer().set_score_request(sample_weight=True)
+            assert len(cross_val_score(model, X, y, scoring=labeled, **settings)) == 2
+            search = GridSearchCV(model, {"C": [0.1]}, scoring=own, cv=2, error_score="raise")
+            assert search.fit(X, y, sample_weight=weights).best_score_ == pytest.approx(scores.mean())
+            search.set_params(scoring=several, refit="certified")
+            with pytest.raises(UnsetMetadataPassedError):
+                search.fit(X, y, sample_weight=weights)
+        train, test = next(StratifiedKFold(2).split(X, y))
+        fitted = clone(model).fit(X[train], y[train], weights[train])
+        correct = fitted.certify(X[test], y[test]).correct
+        assert scores[0] == pytest.approx(np.average(correct, weights=weights[test]))
+        assert plain[0] == pytest.approx(correct.mean())
 
     def test_nothing_to_learn_anywhere(self):
         X, y = mails()

@@ -14,10 +14,10 @@ from structinv import (
     explain_solver,
     select_changes,
 )
-from structinv.certificates import Certificate, PredictionBounds
+from structinv.certificates import Certificate, PredictionBounds, worst_change
 from structinv.inspection import explain_edit, security_curve
 from structinv.oracles import Box, FDrop
-from structinv.structures import Sequence
+from structinv.structures import Binary, Sequence
 
 X = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 1.0], [0.0, 3.0, 1.0], [1.0, 2.0, 0.0]] * 5)
 Y = np.array(["bad", "bad", "good", "good"] * 5)
@@ -86,6 +86,26 @@ def test_a_certificate_explains_margins_without_a_bound(model):
     assert "lower bounds" not in repr(replace(certificate, exact=np.ones(20, dtype=bool)))
 
 
+def test_a_certificate_explains_margins_that_rounding_removes():
+    """float32 rows far from the origin: the rounding of a prediction exceeds the margins."""
+    origin, near = 2.0**20, np.array([[0.25, 0.25, 0.25], [-0.25, -0.25, -0.25], [-0.5, 0.0, 0.0]])
+    labels = Binary().bind(np.array([1, 0, 1]), np.array([0, 1]))
+
+    def certificate(X):
+        coef, intercept = np.ones((1, 3), dtype=X.dtype), np.array([-3.0 * X[0, 0].round()], X.dtype)
+        return worst_change(coef, intercept, Box(0.1), labels, X).certificate(Box(0.1))
+
+    lost = certificate((near + origin).astype(np.float32))
+    assert lost.accuracy == 0.0
+    assert repr(lost).splitlines()[-1] == (
+        "2 positive margins are smaller than the rounding errors of predictions, so these samples are "
+        "not certified. Pass X as float64, or subtract the mean of each column before the fit."
+    )
+    for remedy in (near + origin, near.astype(np.float32)):
+        assert certificate(remedy).correct.tolist() == [True, True, False]
+        assert "rounding" not in repr(certificate(remedy))
+
+
 def test_a_certificate_of_examples_has_the_share_of_positions():
     found = Certificate(*np.ones((2, 2)), np.ones(2, dtype=bool), np.array([0, 1]), np.array([2, 2]))
     assert "certified positions  0.75 (lower bound)" in repr(found)
@@ -115,7 +135,9 @@ def test_a_solution_has_its_gap_and_advice(model):
     solution = model.solution_
     lines = repr(solution).splitlines()
     assert lines[0] == "Solution: converged"
-    assert f"  relative gap  {solution.relative_gap:.2g}" in lines
+    assert f"  primal (objective)  {solution.primal:.6g}" in lines
+    assert f"  dual (lower bound)  {solution.dual:.6g}" in lines
+    assert f"  relative gap        {solution.relative_gap:.2g}" in lines
     assert lines[-1] == f"Advice: {solution.advice}"
 
 

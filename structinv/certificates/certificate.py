@@ -170,6 +170,13 @@ class Certificate(Summarized):
                 "A margin is tight if some perturbation attains it. The other margins are lower bounds: "
                 "the true worst-case margins may be larger."
             )
+        lost = int(np.count_nonzero(self.exact & (self.attacked > 0) & ~self.correct))
+        if lost:
+            notes.append(
+                f"{number_of(lost, 'positive margin is', 'positive margins are')} smaller than the "
+                f"rounding errors of predictions, so these {what}s are not certified. Pass X as "
+                "float64, or subtract the mean of each column before the fit."
+            )
         return Summary(title, values, notes)
 
     @property

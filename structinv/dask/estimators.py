@@ -88,7 +88,8 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         two classes, without `cost`, slack rescaling or discounted oracles.
     cost : array-like of shape (n_classes, n_classes), optional
         Cost ``cost[i, j]`` (>= 0) of predicting class j instead of class i, in the order of `classes_`.
-        The diagonal is 0. By default every error costs 1.
+        A data frame is aligned with the classes by its labels. The diagonal is 0. By default every error
+        costs 1.
     rescaling : {"margin", "slack"}, default="margin"
         Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
         required margin is 1 and the cost multiplies the loss.
@@ -151,7 +152,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             (only,) = classes.tolist()
             raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
-        self._check_costs(len(classes))
+        self._check_costs(classes)
         counts = np.bincount(codes, np.concatenate([each for _, each in parts]))
         factors = class_factors(self.class_weight, classes, classes, counts)
         return Problem(

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, _get_feature_names
+from sklearn.utils.validation import _get_feature_names
 
 from ..estimators.fingerprint import digest
+from ..estimators.parameters import checked_weights
 from ..estimators.problem import Problem
 from ..estimators.row_shapes import canonical
 from ..estimators.target_labels import one_a_row
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..terms import WorstCase
-from ..utils.matrices import Matrix, stack
+from ..utils.matrices import Matrix, refuse_masked, stack
 
 # Content of a partition, in this order.
 ARGUMENTS = ("X", "y", "sample_weight", "position_weight")
@@ -134,6 +135,7 @@ def refuse_other_indices(*given: Any) -> None:
 
 def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
     """Validate rows, which may be empty; return them and their column names."""
+    refuse_masked("X", X)
     columns = _get_feature_names(X)
     if np.ndim(X) != 2 and not sp.issparse(X):
         raise ValueError(f"X must have two dimensions, got shape {np.shape(X)}")
@@ -171,7 +173,7 @@ def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
         raise ValueError("y must contain finite numbers, got NaN or infinity")
     checked = np.ones(n)
     if weights is not None and n > 0:
-        checked = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+        checked = checked_weights(weights, rows)
     return Block(rows, labels, checked, names)
 
 

@@ -19,8 +19,9 @@ from ..oracles.base import as_oracle
 from ..oracles.cache import Cache
 from ..oracles.changes import Changes
 from ..oracles.checked_lists import averaged, check_n_draws, check_seed
-from ..oracles.columns import with_numbers
+from ..oracles.columns import check_strings, with_numbers
 from ..utils.fitted_state import restored_on_error
+from ..utils.labels import columns_of
 from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
 from .embedded_rows import checked_random, checked_rows
@@ -95,6 +96,9 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             oracle = self._check_oracle()
             self._check_parameters()
             seed = self._seed()
+            given = columns_of(X)
+            if given is not None:
+                check_strings(self, given)
             X = self._read(X)
             self._kept = Cache()
             self.seed_, self.n_draws_ = seed, self.n_draws
@@ -226,7 +230,8 @@ class KernelFeatures(OrbitFeatures):
 
     def _learn_kernel(self) -> Kernel:
         """Set the exact kernel and return the base kernel."""
-        kernel = clone(self._check_kernel())
+        columns = getattr(self, "feature_names_in_", None)
+        kernel = clone(with_numbers(self._check_kernel(), columns))
         kernel.validate(self.n_features_in_)
         changes: dict[str, Any] = {"n_draws": self.n_draws_, "random_state": self.seed_}
         self.orbit_kernel_: Kernel = (

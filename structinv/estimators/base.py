@@ -23,7 +23,7 @@ from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Status, solve
 from ..solvers.stopping import Progress, StopRule
 from ..terms import Objective
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, independent
 from ..utils.parameters import check_boolean, check_number
 from ..utils.passes import passes_shown_by
 from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, with_callbacks
@@ -280,8 +280,15 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
         refuse_sources(self, X)
         learn_shape(self, X)
         oracle = shaped(check_oracle_type(self.oracle), self, X)
-        X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
-        return for_oracle(X, oracle), y, oracle
+        rows, labels = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
+        rows = for_oracle(rows, oracle)
+        if self._keeps_rows():
+            rows, labels = independent(rows, X), independent(labels, y)
+        return rows, labels, oracle
+
+    def _keeps_rows(self) -> bool:
+        """Return True if the fitted estimator may refer to the rows and labels of the fit."""
+        return False
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
         """Return checked rows with the features of `fit`."""

@@ -53,17 +53,17 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             (only,) = classes.tolist()
             raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
-        self._check_costs(len(classes))
+        self._check_costs(classes)
         own = self._own_weights(rows, sample_weight)
         weights = self.C * own * class_factors(self.class_weight, classes, y, own)[codes]
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be above 0 for at least one sample")
         return self._of_classes(rows, y, classes, oracle, weights)
 
-    def _check_costs(self, n_classes: int) -> None:
-        """Raise ValueError unless loss and costs suit the number of classes."""
-        check_two_classes(self.loss, n_classes)
-        check_cost(self.cost, n_classes)
+    def _check_costs(self, classes: np.ndarray) -> None:
+        """Raise ValueError unless loss and costs suit the classes."""
+        check_two_classes(self.loss, len(classes))
+        check_cost(self.cost, classes)
 
     def _of_classes(
         self,

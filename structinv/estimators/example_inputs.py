@@ -15,7 +15,7 @@ from ..solvers import FrankWolfe, InteriorPoint, Solver
 from ..structures import Layout
 from ..structures.example_blocks import Reader, check_no_mask, flat_numbers, part_of_weights, stacked
 from ..terms import Objective
-from ..utils.matrices import ALL_ROWS, Matrix, squared_lengths
+from ..utils.matrices import ALL_ROWS, Matrix, independent, squared_lengths
 from ..utils.parameters import check_number
 from .target_labels import class_factors
 from .tokens import TokenVectorizer, are_tokens, can_be_tokens
@@ -80,6 +80,11 @@ def read_examples(
     structure, vectorizer = estimator.structure, TokenVectorizer(estimator.n_hashed)
     reader = RowReader(estimator, False, vectorizer.fit_rows)
     rows, layout = structure.read(X, reader)
+    first = X
+    while isinstance(first, (list, tuple)) and len(first):
+        first = first[0]
+    # The rows of a single example, or of a matrix of examples, may be those of the caller.
+    rows = independent(rows, first)
     labels = structure.read_labels(y, layout)
     layout = structure.positions(layout, len(labels))
     weights = part_of_weights(sample_weight, len(layout))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..functionals import Functional
 from ..functionals.applied_families import FamilyFunctionals
-from ..functionals.base import BoundFunctional
+from ..functionals.base import BoundFunctional, check_same_columns
 from ..functionals.representers import Representers
 from ..oracles import InvarianceOracle
 from ..terms import Penalty
@@ -77,6 +77,7 @@ class Invariances:
                     f"{type(own).__name__}.bind must return a BoundFunctional, got "
                     f"{type(family).__name__}"
                 )
+            check_same_columns("invariances", family, getattr(estimator, "feature_names_in_", None))
             if family.X.shape[1] != X.shape[1]:
                 raise ValueError(
                     f"invariances must be bound to rows with the {X.shape[1]} features of X, got one "

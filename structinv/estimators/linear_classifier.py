@@ -78,8 +78,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         support `cost`, slack rescaling or discounted oracles.
     cost : array-like of shape (n_classes, n_classes) or None, default=None
         Misclassification costs (>= 0, zero diagonal), 1 for every error by default. ``cost[i, j]`` is
-        the cost of predicting class j for class i, in the sequence of `classes_`. Increase an entry to
-        make that error rarer.
+        the cost of predicting class j for class i, in the sequence of `classes_`. A data frame is
+        aligned with the classes by its labels. Increase an entry to make that error rarer.
     rescaling : {"margin", "slack"}, default="margin"
         Effect of the costs. With "margin" the cost of an error is its required margin. With "slack"
         every required margin is 1 and the cost multiplies the loss.

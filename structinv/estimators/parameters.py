@@ -16,6 +16,7 @@ from ..losses import ScalarLoss
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.base import as_oracle
 from ..solvers import REGISTRY, Solver
+from ..utils.matrices import refuse_masked
 from ..utils.parameters import check_number
 
 ON_INTERRUPT = ("raise", "return")
@@ -34,9 +35,12 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
 
     Raises
     ------
+    TypeError
+        If the weights are a masked array.
     ValueError
         If a weight is negative or not a number, or if their number differs from that of the samples.
     """
+    refuse_masked("sample_weight", sample_weight)
     try:
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight
 
 from ..rows import RowSource
 from ..solvers import Pegasos, Solution, Status
@@ -15,7 +14,8 @@ from ..solvers.pegasos import StreamSum
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
-from .parameters import check_oracle_type
+from ..utils.matrices import refuse_masked
+from .parameters import check_oracle_type, checked_weights
 from .resource_estimates import linear_functions
 from .row_shapes import check_shape, for_oracle, learn_shape, shaped
 from .row_sources import (
@@ -69,7 +69,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     X = for_oracle(X, oracle)
     classes = _classes(estimator, y, classes, first)
     weights = _weights(estimator, X, y, classes, sample_weight)
-    estimator._check_costs(len(classes))
+    estimator._check_costs(classes)
     problem = estimator._of_classes(X, y, classes, oracle, weights)
     objective: Objective = estimator._objective(problem)
     space: Any = objective.space
@@ -134,6 +134,7 @@ def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_w
 
 def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
     """Return the classes of the stream, which the first batch defines."""
+    refuse_masked("classes", classes)
     known = np.unique(y if classes is None else np.asarray(classes)) if first else estimator.classes_
     if not first and classes is not None and not np.array_equal(np.unique(classes), known):
         raise ValueError(f"classes must be those of the first batch, {known}, got {classes!r}")
@@ -158,7 +159,7 @@ def _weights(
             "class_weight must be a dict or None in partial_fit, where class frequencies are unknown, "
             f"got {estimator.class_weight!r}"
         )
-    factor = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    factor = checked_weights(sample_weight, X)
     factors = class_factors(estimator.class_weight, classes, classes, np.ones(len(classes)))
     return estimator.C * factor * factors[np.searchsorted(classes, y)]
 

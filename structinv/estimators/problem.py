@@ -16,6 +16,7 @@ from ..terms import WorstCase
 from ..terms.blockwise_term import BlockSizes, BlockwiseTerm
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import Matrix, Rows
+from ..utils.parameters import brief
 
 HINGE = "hinge"
 # Losses of the smallest margin, for two classes. Only the hinge has costs and more classes.
@@ -133,12 +134,12 @@ class Problem:
 def check_margin_loss(loss: Any, oracle: InvarianceOracle, cost: Any, rescaling: str) -> None:
     """Raise ValueError unless the loss exists and suits oracle and costs."""
     if not isinstance(loss, str) or loss not in MARGIN_LOSSES:
-        raise ValueError(f"loss must be one of {list(MARGIN_LOSSES)}, got {loss!r}")
+        raise ValueError(f"loss must be one of {list(MARGIN_LOSSES)}, got {brief(loss)}")
     if loss == HINGE:
         return
     if cost is not None:
         raise ValueError(
-            f"cost must be None with loss={loss!r}, got cost={cost!r}: "
+            f"cost must be None with loss={loss!r}, got cost={brief(cost)}: "
             "use class_weight for the errors of a class, or loss='hinge'"
         )
     if rescaling != "margin":
@@ -148,7 +149,8 @@ def check_margin_loss(loss: Any, oracle: InvarianceOracle, cost: Any, rescaling:
         )
     if oracle.graded:
         raise ValueError(
-            f"loss must be 'hinge' with a discounted oracle, got loss={loss!r} with oracle={oracle!r}"
+            f"loss must be 'hinge' with a discounted oracle, got loss={brief(loss)} with "
+            f"oracle={oracle!r}"
         )
 
 
@@ -157,7 +159,7 @@ def check_two_classes(loss: str, n_classes: int) -> None:
     if loss != HINGE and n_classes > 2:
         # scikit-learn's estimator checks require some of these words.
         raise ValueError(
-            f"loss must be 'hinge' for more than two classes, got loss={loss!r} and {n_classes} "
+            f"loss must be 'hinge' for more than two classes, got loss={brief(loss)} and {n_classes} "
             "classes in y: use loss='hinge' or scikit-learn's OneVsRestClassifier. Only binary "
             f"classification is supported with {loss!r}. The type of the target is multiclass"
         )

@@ -16,6 +16,7 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass
 from ..terms import Objective
+from ..utils.parameters import brief
 from .callbacks import labeled_alone
 from .parameters import check_oracle_type
 from .problem import Problem
@@ -247,10 +248,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         named = isinstance(weighting, str) and weighting in ("balanced", "per_class")
         if not named and not isinstance(weighting, (dict, type(None))):
             raise ValueError(
-                f"class_weight must be a dict, 'balanced', 'per_class' or None, got {weighting!r}"
+                f"class_weight must be a dict, 'balanced', 'per_class' or None, got {brief(weighting)}"
             )
         if np.ndim(self.unlabeled) > 0:
-            raise TypeError(f"unlabeled must be a label, 'auto' or None, got {self.unlabeled!r}")
+            raise TypeError(f"unlabeled must be a label, 'auto' or None, got {brief(self.unlabeled)}")
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         original_X = X

@@ -20,7 +20,7 @@ from .callbacks import labeled_alone
 from .problem import Problem
 from .representer_machine import RepresenterMachine
 from .row_shapes import flat_rows, learn_shape
-from .target_labels import labels_equal, one_a_row
+from .target_labels import as_labels, labels_equal, one_a_row
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
@@ -257,7 +257,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         """Return a checked copy of the rows, the targets, and the indices of rows with a target."""
         nan_is_missing = self.unlabeled is not None and np.isnan(float(self.unlabeled))
         missing: Any = False
-        given = y
+        given = y = as_labels(y)
         if nan_is_missing and y is not None:
             given = np.array(column_or_1d(y, dtype=np.float64, warn=True))
             missing = np.isnan(given)

@@ -19,14 +19,15 @@ from ..kernels.kernel_names import as_kernel
 from ..kernels.kernel_utils import precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
-from ..utils.matrices import refuse_half_or_masked
-from ..utils.parameters import check_boolean, check_number
+from ..utils.matrices import independent, refuse_half_or_masked, refuse_masked
+from ..utils.parameters import brief, check_boolean, check_number
 from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
 from .parameters import checked_weights
 from .resource_estimates import ResourceEstimateMixin
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .row_shapes import check_shape, flat_rows, learn_shape, shaped
+from .target_labels import as_labels
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
@@ -193,15 +194,16 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             refuse_half_or_masked("X", X)
             learn_shape(self, X)
             kernel = shaped(self.kernel, self, X)
-            X, y = validate_data(
+            rows, y = validate_data(
                 self,
                 flat_rows(X),
-                y,
+                as_labels(y),
                 dtype=[np.float64, np.float32],
                 y_numeric=True,
                 multi_output=True,
                 ensure_min_samples=2,
             )
+            X = rows if self._precomputed else independent(rows, X)
             self._check_square(X)
             given, weights = y, self._weights(sample_weight, X)
             y = _numbers(y)
@@ -385,7 +387,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         self.dual_coef_ = coefficients.reshape(len(X), *shape)
         self.intercept_ = _one_or_many(path.intercepts[best], shape)
         self.variance_ = _one_or_many(path.evidence.variances[best], shape)
-        self.X_fit_ = X[:, :0] if self.kernel_ is None else X
+        self.X_fit_ = np.empty((len(X), 0), dtype=X.dtype) if self.kernel_ is None else X
         predictions = np.empty(self.dual_coef_.shape)
         predictions[used] = y[used] - residuals[best]
         others = np.setdiff1d(np.arange(len(X)), used)
@@ -441,14 +443,17 @@ def _numbers(y: np.ndarray) -> np.ndarray:
 
 def checked_alphas(alphas: Any) -> np.ndarray:
     """Return candidate weights as float64, (n_alphas,); raise if they are not valid."""
+    refuse_masked("alphas", alphas)
     try:
         found = np.atleast_1d(np.asarray(alphas))
     except ValueError:
-        raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}") from None
+        raise TypeError(
+            f"alphas must be a number or a sequence of numbers, got {brief(alphas)}"
+        ) from None
     if found.dtype.kind not in "iuf":
-        raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}")
+        raise TypeError(f"alphas must be a number or a sequence of numbers, got {brief(alphas)}")
     if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):
-        raise ValueError(f"alphas must contain numbers above 0, and at least one, got {alphas!r}")
+        raise ValueError(f"alphas must contain numbers above 0, and at least one, got {brief(alphas)}")
     return found.astype(np.float64)
 
 

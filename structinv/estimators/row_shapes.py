@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _get_feature_names
 
 from ..oracles import InvarianceOracle
-from ..oracles.columns import with_numbers
+from ..oracles.columns import check_strings, with_numbers
 from ..oracles.image_shapes import Part, with_shape
 from ..utils import plugins
-from ..utils.matrices import Matrix, with_data
+from ..utils.labels import columns_of
+from ..utils.matrices import Matrix, refuse_masked, with_data
 
 
 def flat_rows(X: Any) -> Any:
@@ -22,9 +22,12 @@ def flat_rows(X: Any) -> Any:
 
     Raises
     ------
+    TypeError
+        If `X` is a masked array.
     ValueError
         If `X` is a list of texts.
     """
+    refuse_masked("X", X)
     listed = isinstance(X, (list, tuple)) or getattr(X, "ndim", 0) == 1
     if listed and isinstance(next(iter(X), None), str):
         raise ValueError(
@@ -42,7 +45,18 @@ def row_shape(X: Any) -> tuple[int, ...]:
 
 
 def learn_shape(estimator: Any, X: Any) -> None:
-    """Store the shape of images as `shape_in_`, and remove earlier column names."""
+    """Store the shape of images as `shape_in_`, and remove earlier column names.
+
+    Raises
+    ------
+    ValueError
+        If a parameter refers to columns that are not strings. Later steps do not have the columns.
+    """
+    columns = columns_of(X)
+    if columns is not None:
+        for part in (estimator, *getattr(estimator, "invariances", ())):
+            if isinstance(part, BaseEstimator):
+                check_strings(part, columns)
     for name in ("shape_in_", "feature_names_in_"):
         vars(estimator).pop(name, None)
     if len(row_shape(X)) > 1:
@@ -67,7 +81,7 @@ def shaped(part: Part, estimator: Any, X: Any) -> Part:
     """
     if not isinstance(part, BaseEstimator):
         return part
-    columns = _get_feature_names(X)
+    columns = columns_of(X)
     part = with_numbers(
         part, getattr(estimator, "feature_names_in_", None) if columns is None else columns
     )

@@ -24,7 +24,7 @@ from ..structures.example_blocks import check_some, part_of_weights, sorted_clas
 from ..structures.label_codes import encode_labels
 from ..terms import Objective
 from ..utils.matrices import Matrix
-from ..utils.parameters import check_integer
+from ..utils.parameters import brief, check_integer
 from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
@@ -123,8 +123,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
     cost : {"hamming", "mean_hamming"} or array-like of shape (n_classes, n_classes), default="hamming"
         Cost of a wrong labeling: the number of wrong labels, their fraction, or the sum of
-        ``cost[true, predicted]`` in the sequence of `classes_`. Choose "mean_hamming" to give short and
-        long examples the same weight.
+        ``cost[true, predicted]`` in the sequence of `classes_`, or by the labels of a data frame. Choose
+        "mean_hamming" to give short and long examples the same weight.
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels that multiply the cost of an error (>= 0), 1 by default. The weight is that
         of the true label. "balanced" uses weights that are inversely proportional to label frequencies.
@@ -424,11 +424,11 @@ class InvariantStructuredSVC(ExampleMachine):
         if not isinstance(self.structure, Structure):
             raise TypeError(
                 "structure must be an instance of an output structure, such as Sequence(), got "
-                f"{self.structure!r}{_structure_advice(self.structure)}"
+                f"{brief(self.structure)}{_structure_advice(self.structure)}"
             )
         if self.structure.rowwise:
             raise ValueError(
-                f"structure must label several rows jointly, got {self.structure!r}; "
+                f"structure must label several rows jointly, got {brief(self.structure)}; "
                 "use InvariantLinearSVC or InvariantSVC for single rows"
             )
         if isinstance(self.cost, str) and self.cost not in COSTS:

@@ -86,6 +86,9 @@ class SupportVectorMachine(KernelMachine):
             raise ValueError(f"X must be square in fit with kernel='precomputed', got shape {X.shape}")
         return np.arange(float(X.shape[0]))[:, None]
 
+    def _keeps_rows(self) -> bool:
+        return len(self.invariances) > 0
+
     def _objective(self, problem: Problem) -> Objective:
         term = problem.worst_case(self._inputs(problem.rows))
         size = check_cover(term.bound, type(self).__name__)

@@ -10,7 +10,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, refuse_masked
+from ..utils.parameters import brief
 from .row_shapes import flat_rows
 
 # Label of unlabeled rows, as in scikit-learn's semi-supervised estimators.
@@ -33,7 +34,13 @@ def as_labels(y: Any) -> Any:
     """Return `y`, or an object array for a list of strings and other labels.
 
     NumPy would convert all labels to strings, and the mark -1 of unlabeled rows to "-1".
+
+    Raises
+    ------
+    TypeError
+        If `y` is a masked array.
     """
+    refuse_masked("y", y, "remove the rows with a masked label, or fill them")
     if isinstance(y, (list, tuple)):
         strings = sum(isinstance(label, str) for label in y)
         if 0 < strings < len(y):
@@ -204,14 +211,14 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np
     known = class_weight is None or isinstance(class_weight, dict)
     if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
         raise ValueError(
-            f"class_weight must be None, 'balanced' or a dict of labels, got {class_weight!r}"
+            f"class_weight must be None, 'balanced' or a dict of labels, got {brief(class_weight)}"
         )
     factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
     if isinstance(class_weight, str) and class_weight == "balanced":
         # A class whose samples have no weight has no finite factor, and needs none.
         factors = np.where(np.isfinite(factors), factors, 0.0)
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-        raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")
+        raise ValueError(f"class_weight must be non-negative, got {brief(class_weight)}")
     if isinstance(class_weight, dict) and not np.any(factors > 0):
         raise ValueError("class_weight must be above 0 for at least one class, got only zeros")
     return factors

@@ -12,7 +12,10 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..kernels import Kernel
+from ..oracles.columns import with_numbers
 from ..utils import plugins
+from ..utils.labels import columns_of, in_order
+from ..utils.matrices import refuse_masked
 from ..utils.parameters import check_number
 from .parts import Part, Values
 from .representers import Representers
@@ -98,9 +101,10 @@ class Functional(BaseEstimator, ABC):
         ValueError, TypeError
             If a parameter is out of range, or does not fit the rows.
         """
-        X = _finite_rows(X)
-        self.validate(X)
-        return BoundFunctional(self, X)
+        columns = columns_of(X)
+        family, X = with_numbers(self, columns), _finite_rows(X)
+        family.validate(X)
+        return BoundFunctional(family, X, columns)
 
     def __add__(self, other: Functional) -> WeightedSum:
         return WeightedSum(self, other) if isinstance(other, Functional) else NotImplemented
@@ -130,11 +134,14 @@ class BoundFunctional:
         The family.
     X : (n, d) array
         The rows.
+    columns : list, optional
+        Columns of the data frame of the rows.
     """
 
-    def __init__(self, functional: Functional, X: np.ndarray) -> None:
+    def __init__(self, functional: Functional, X: np.ndarray, columns: list[Any] | None = None) -> None:
         self.functional = functional
         self.X = X
+        self.columns = columns
 
     def __repr__(self) -> str:
         return f"{self.functional!r}.bind(<{len(self.X)} rows>)"
@@ -195,18 +202,22 @@ class BoundFunctional:
     ) -> tuple[Representers, np.ndarray, np.ndarray]:
         """Return representers of both families, and the numbers of the functionals of each."""
         bound = [self] if other is None else [self, other]
+        if other is not None:
+            check_same_columns("other", other, self.columns)
         pair = Representers(kernel, [each.parts(kernel) for each in bound])
         first, last = (np.arange(rows.start, rows.stop) for rows in (pair.slices[0], pair.slices[-1]))
         return pair, first, last
 
     def representers(self, kernel: Kernel, points: np.ndarray) -> np.ndarray:
         """Compute representers ``z_j(x) = L_j k(., x)`` at points, (n_points, size)."""
+        points = in_order("points", points, known=self.columns, kind="column of the rows of the family")
         pair = Representers(kernel, [[Values(_finite_rows(points))], self.parts(kernel)])
         values, own = (np.arange(rows.start, rows.stop) for rows in pair.slices)
         return pair.gram(values, own)
 
 
 def _finite_rows(X: np.ndarray) -> np.ndarray:
+    refuse_masked("X", X)
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")
@@ -214,6 +225,16 @@ def _finite_rows(X: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(X)):
         raise ValueError("X must be finite, got NaN or infinity")
     return X
+
+
+def check_same_columns(name: str, bound: BoundFunctional, columns: Sequence[Any] | None) -> None:
+    """Raise ValueError if a family is bound to rows with other columns."""
+    known = None if columns is None else list(columns)
+    if None not in (known, bound.columns) and bound.columns != known:
+        raise ValueError(
+            f"{name} must be bound to rows with the columns {known} in this order, got {bound.columns}: "
+            "bind it again, to X[columns]"
+        )
 
 
 class Scaled(Functional):

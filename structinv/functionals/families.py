@@ -11,12 +11,14 @@ from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import check_features
+from ..oracles.arguments import check_features, selection
 from ..oracles.base import as_oracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.columns import FeatureParameters
-from ..utils.parameters import check_integer, check_number
+from ..utils.labels import in_order
+from ..utils.matrices import refuse_masked
+from ..utils.parameters import brief, check_integer, check_number
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .quadrature import MOST_NODES, nodes
@@ -121,18 +123,18 @@ class PartialDerivative(FeatureParameters, Functional):
         check_features("features", self.features, X.shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        features = np.asarray(self.features)
+        features = selection("features", self.features)
         return [Gradients(X, features=np.flatnonzero(features) if features.dtype == bool else features)]
 
 
-class DirectionalDerivative(Functional):
+class DirectionalDerivative(FeatureParameters, Functional):
     """Derivatives along directions, ``<v, grad f(x_i)>``.
 
     Parameters
     ----------
     directions : array-like of shape (d,), (t, d) or (n, t, d)
         One direction v for all rows, t for all rows, or t for each of the n rows; d is the number of
-        features.
+        features. A table with names is aligned with the columns of X.
 
     See Also
     --------
@@ -148,13 +150,15 @@ class DirectionalDerivative(Functional):
     array([[25.]])
     """
 
+    feature_axes = {"directions": -1}
+
     def __init__(self, directions: ArrayLike) -> None:
         self.directions = directions
 
     def validate(self, X: np.ndarray) -> None:
-        table = np.asarray(self.directions)
+        table = in_order("directions", self.directions)
         if table.dtype.kind not in "iuf":
-            raise TypeError(f"directions must be numbers, got {self.directions!r}")
+            raise TypeError(f"directions must be numbers, got {brief(self.directions)}")
         n_rows = table.shape[0] if table.ndim == 3 else len(X)
         if table.ndim not in (1, 2, 3) or table.shape[-1] != X.shape[1] or n_rows != len(X):
             raise ValueError(
@@ -165,7 +169,7 @@ class DirectionalDerivative(Functional):
             raise ValueError("directions must be finite, got NaN or infinity")
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        table = np.asarray(self.directions, dtype=X.dtype)
+        table = in_order("directions", self.directions).astype(X.dtype)
         table = table[None, None, :] if table.ndim == 1 else table[None] if table.ndim == 2 else table
         shape = (len(X), *table.shape[1:])
         return [Derivatives(X, directions=np.broadcast_to(table, shape))]
@@ -288,16 +292,18 @@ class Difference(Functional):
         self.weights = weights
 
     def validate(self, X: np.ndarray) -> None:
+        refuse_masked("pairs", self.pairs)
+        refuse_masked("weights", self.weights)
         pairs, weights = np.asarray(self.pairs), np.asarray(self.weights)
         if weights.dtype.kind not in "iuf":
-            raise TypeError(f"weights must be numbers, got {self.weights!r}")
+            raise TypeError(f"weights must be numbers, got {brief(self.weights)}")
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ValueError(f"pairs must have shape (m, 2), got {pairs.shape}")
         check_indices("pairs", pairs.ravel(), len(X))
         if weights.shape not in ((), (len(pairs),)) or not np.all(np.isfinite(weights)):
             raise ValueError(
                 f"weights must be a finite number or one finite number for each of {len(pairs)} pairs, "
-                f"got {self.weights!r}"
+                f"got {brief(self.weights)}"
             )
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
@@ -456,7 +462,8 @@ def _unit(feature: Any, X: np.ndarray) -> np.ndarray:
 
 def check_indices(name: str, value: ArrayLike | Sequence[int], size: int) -> None:
     """Raise ValueError if `value` does not hold integers from 0 to ``size - 1``."""
+    refuse_masked(name, value)
     array = np.asarray(value)
     integers = array.ndim == 1 and array.dtype.kind in "iu" and len(array) > 0
     if not integers or np.any(array < 0) or np.any(array >= size):
-        raise ValueError(f"{name} must contain integers from 0 to {size - 1}, got {value!r}")
+        raise ValueError(f"{name} must contain integers from 0 to {size - 1}, got {brief(value)}")

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from ..kernels import Gaussian, Kernel
 from ..utils.exceptions import CheckError
+from ..utils.matrices import refuse_masked
 from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
 from .gram import centered
@@ -87,6 +88,7 @@ def check_functional(
     >>> from structinv.functionals import Gradient, check_functional
     >>> check_functional(Gradient(), np.array([[1.0, 2.0], [3.0, 4.0]]))
     """
+    refuse_masked("X", X)
     X = np.array(X)
     X = X.astype(np.float64) if X.ndim == 2 else X
     functional.bind(X)

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
+from ..oracles.columns import with_numbers
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..utils.html import escaped, image
-from ..utils.matrices import dense
+from ..utils.labels import columns_of, in_order
+from ..utils.matrices import dense, refuse_masked
 from ..utils.summaries import number_of
 from .figures import single_axes
 
@@ -89,7 +91,8 @@ class WorstCasesDisplay:
     margins: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        rows = _images("originals", self.originals), _images("worst", self.worst)
+        worst = in_order("worst", dense(self.worst), known=columns_of(self.originals))
+        rows = _images("originals", self.originals), _images("worst", worst)
         if rows[0].shape != rows[1].shape:
             raise ValueError(
                 f"worst must have the shape of originals, {rows[0].shape}, got {rows[1].shape}"
@@ -471,12 +474,15 @@ def name_changes(
     >>> name_changes(Shifts(1, shape=(1, 4)), X, np.array([[0.0, 0.0, 1.0, 2.0]]))
     ['shift (0, 1)']
     """
-    rows, others = np.asarray(X), np.asarray(changed)
+    columns = columns_of(X)
+    oracle = with_numbers(oracle, columns)
+    rows, others = in_order("X", X, known=columns), in_order("changed", changed, known=columns)
     if rows.ndim != 2 or rows.shape != others.shape:
         raise ValueError(
             f"X and changed must have the same shape (n_samples, n_features), got {rows.shape} and "
             f"{others.shape}"
         )
+    refuse_masked("y", y)
     bound = bind(oracle, rows, None if y is None else np.asarray(y))
     changes = listed(bound)
     names, members = changes.names, changes.members()
@@ -520,6 +526,7 @@ def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
 
 
 def _images(name: str, images: ArrayLike) -> np.ndarray:
+    refuse_masked(name, images)
     rows = np.asarray(dense(images), dtype=np.float64)
     if rows.ndim > 2 and rows.size:
         rows = rows.reshape(len(rows), -1)

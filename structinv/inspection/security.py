@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 
+from ..estimators.target_labels import as_labels
 from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
 from ..other_models import certify
-from ..utils.parameters import check_integer
+from ..utils.parameters import brief, check_integer
 from ..utils.summaries import Table, Tabulated
 from .figures import single_axes
 
@@ -180,7 +181,7 @@ def security_curve(
     >>> curve.detected["plain"].tolist()
     [0.82, 0.5, 0.32]
     """
-    y = np.asarray(y)
+    y = np.asarray(as_labels(y))
     check_consistent_length(X, y)
     counted = _check(models, y, oracle, n_changes, label, max_fpr)
     attacked = y == label
@@ -209,17 +210,17 @@ def _check(
 ) -> CountedChanges:
     """Return the edits by number; raise TypeError or ValueError for invalid arguments."""
     if not isinstance(models, Mapping):
-        raise TypeError(f"models must be a mapping of names to fitted classifiers, got {models!r}")
+        raise TypeError(f"models must be a mapping of names to fitted classifiers, got {brief(models)}")
     if not models:
         raise ValueError("models must contain at least one classifier, got none")
     if not isinstance(max_fpr, Real) or isinstance(max_fpr, bool):
-        raise TypeError(f"max_fpr must be a number in [0, 1), got {max_fpr!r}")
+        raise TypeError(f"max_fpr must be a number in [0, 1), got {brief(max_fpr)}")
     if not 0 <= float(max_fpr) < 1:
-        raise ValueError(f"max_fpr must be in [0, 1), got {max_fpr!r}")
+        raise ValueError(f"max_fpr must be in [0, 1), got {brief(max_fpr)}")
     as_oracle(oracle)
     if isinstance(n_changes, str) or not hasattr(n_changes, "__len__"):
         hint = f": pass [{n_changes}]" if isinstance(n_changes, Integral) else ""
-        raise TypeError(f"n_changes must be a list of integers, got {n_changes!r}{hint}")
+        raise TypeError(f"n_changes must be a list of integers, got {brief(n_changes)}{hint}")
     if len(n_changes) == 0:
         raise ValueError("n_changes must contain at least one number of edits, got none")
     for count in n_changes:

@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..oracles.arguments import real_rows
+from ..oracles.columns import with_numbers
 from ..utils import plugins
+from ..utils.labels import columns_of
 from ..utils.parameters import check_integer, check_number
 from .checked_kernel import NOTHING, kernel_matrix
 from .kernel_utils import Norms, describe, is_real
@@ -266,7 +268,7 @@ class Kernel(BaseEstimator, ABC):
         X : array-like of shape (n_samples_X, n_features) or (n_features,)
             First input; one row only if `Y` is also one row.
         Y : array-like of shape (n_samples_Y, n_features) or (n_features,), optional
-            Second input, by default `X`.
+            Second input, by default `X`. Columns of two data frames are aligned by name.
 
         Returns
         -------
@@ -280,17 +282,17 @@ class Kernel(BaseEstimator, ABC):
             If a parameter is out of its range. If the inputs are not dense, finite real arrays with the
             same number of features; float16 is not supported.
         """
-        same = Y is None or Y is X
+        same, columns = Y is None or Y is X, columns_of(X)
         self.validate()
-        rows = real_rows("X", X)
-        others = rows if same else real_rows("Y", Y)
+        kernel, rows = with_numbers(self, columns), real_rows("X", X, columns)
+        others = rows if same else real_rows("Y", Y, columns)
         if rows.ndim != others.ndim or rows.shape[-1] != others.shape[-1]:
             raise ValueError(
                 f"Y must have rows like those of X, which have shape {rows.shape}, got {others.shape}"
             )
         if rows.ndim == 2:
-            return kernel_matrix(self, rows, others)
-        return float(kernel_matrix(self, rows[None], others[None])[0, 0])
+            return kernel_matrix(kernel, rows, others)
+        return float(kernel_matrix(kernel, rows[None], others[None])[0, 0])
 
     def noise_averaged(self, variance: float, n_features: int) -> Kernel | None:
         """Return the average of ``k(x + e, y + e')`` over Gaussian noise.

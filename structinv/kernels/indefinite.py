@@ -8,7 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..oracles.arguments import closest_of
+from ..oracles.columns import with_numbers
 from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
+from ..utils.labels import columns_of
 from ..utils.resources import check_memory
 from .base import Kernel
 from .checked_kernel import kernel_diagonal, kernel_matrix
@@ -139,6 +141,7 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     """
     validate_kernel("kernel", kernel)
     check_spectrum(spectrum)
+    kernel = with_numbers(kernel, columns_of(X))
     rows = np.asarray(X) if not isinstance(X, np.ndarray) else X
     check_rows(rows, rows)
     kernel.validate(rows.shape[1])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..utils.exceptions import CheckError
+from ..utils.matrices import refuse_masked
 from ..utils.plugins import clone_and_pickle
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, NOTHING, kernel_diagonal, kernel_matrix, kernel_partials
@@ -71,6 +72,7 @@ def check_kernel(kernel: Kernel, X: np.ndarray, *, random_state: int | None = 0)
         ...
     CheckError: Wide: the Lipschitz constant 0.1 is too small ...
     """
+    refuse_masked("X", X)
     X = np.array(X, dtype=np.float64)
     if X.ndim != 2 or len(X) < 2 or not np.all(np.isfinite(X)):
         raise ValueError(f"X must have at least two finite rows, got shape {X.shape}")

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from ..oracles.arguments import closest_of, hint_of
 from ..utils.matrices import Matrix
+from ..utils.parameters import brief
 from .base import Kernel
 from .checked_kernel import check_declarations
 from .custom_kernels import CallableKernel, PrecomputedKernel
@@ -116,7 +117,7 @@ def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) 
     written = kernel.lower() if isinstance(kernel, str) else kernel
     hint = closest_of(written, NAMES) or _as_object(kernel)
     raise ValueError(
-        f"kernel must be one of {list(NAMES)}, a Kernel or a callable, got {kernel!r}{hint}"
+        f"kernel must be one of {list(NAMES)}, a Kernel or a callable, got {brief(kernel)}{hint}"
     )
 
 
@@ -155,5 +156,5 @@ def resolve_gamma(gamma: Any, X: Matrix) -> float:
     if isinstance(gamma, str) and gamma == "auto":
         return 1.0 / X.shape[1]
     if isinstance(gamma, str) or not is_real(gamma) or not 0 < gamma < np.inf:
-        raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {gamma!r}")
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {brief(gamma)}")
     return float(gamma)

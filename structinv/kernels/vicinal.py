@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..oracles import Identity, InvarianceOracle
-from ..utils.parameters import check_number
+from ..utils.labels import in_order
+from ..utils.parameters import brief, check_number
 from .directed_rows import DirectedRows, orthogonal_directions
 from .kernel_utils import same_precision
 from .normal_overlaps import NormalOverlapKernel, in_units, normal_distributions
@@ -163,11 +164,12 @@ def check_spread(spread: object) -> None:
         ...
     ValueError: spread must be a number or a vector of numbers of at least 0, got [1.0, -0.5]
     """
-    message = f"spread must be a number or a vector of numbers of at least 0, got {spread!r}"
+    message = f"spread must be a number or a vector of numbers of at least 0, got {brief(spread)}"
     try:
         values = np.asarray(spread)
     except ValueError as error:
         raise ValueError(message) from error
+    values = in_order("spread", spread, kind="tangent")
     if values.dtype.kind not in "fiu":
         raise TypeError(message)
     if values.ndim > 1 or not np.all((values >= 0) & (values < np.inf)):
@@ -176,7 +178,7 @@ def check_spread(spread: object) -> None:
 
 def spreads_of(spread: object, size: int) -> np.ndarray:
     """Return the spread along each tangent, (size,); ValueError for another number."""
-    values = np.asarray(spread, dtype=np.float64)
+    values = in_order("spread", spread, kind="tangent").astype(np.float64)
     if values.ndim and len(values) != size:
         raise ValueError(f"spread must have one entry for each of {size} tangents, got {len(values)}")
     return np.broadcast_to(values, (size,))

@@ -15,6 +15,7 @@ from ..regions.base import SquaredDistances
 from ..regions.pair_tables import fill_tables
 from ..regions.region_union import between
 from ..utils import plugins
+from ..utils.parameters import brief
 
 SIDES = ("one", "two", "mean")
 
@@ -180,5 +181,5 @@ def check_sides(sides: Any, allowed: tuple[str, ...] = SIDES) -> None:
     """Raise ValueError unless `sides` is one of the allowed values."""
     if not isinstance(sides, str) or sides not in allowed:
         raise ValueError(
-            f"sides must be one of {list(allowed)}, got {sides!r}{closest_of(sides, allowed)}"
+            f"sides must be one of {list(allowed)}, got {brief(sides)}{closest_of(sides, allowed)}"
         )

@@ -9,6 +9,8 @@ import numpy as np
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_needs_no_label, real_rows
 from ..oracles.base import as_oracle
+from ..oracles.columns import with_numbers
+from ..utils.labels import columns_of
 from ..utils.parameters import check_boolean, check_integer
 from ..utils.resources import check_memory
 from .comparison import check_sides, compare, sets_of, table
@@ -63,7 +65,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     X : array-like of shape (n_samples_X, n_features)
         Samples.
     Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None.
+        Samples; `X` if None. Columns of two data frames are aligned by name.
     sides : {"two", "one", "mean"}, default="two"
         Kind of distance. "one" is from the sample X[i] to the set of Y[j], and is not symmetric.
 
@@ -143,7 +145,7 @@ def distance_bounds(
     X : array-like of shape (n_samples_X, n_features)
         Samples.
     Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None.
+        Samples; `X` if None. Columns of two data frames are aligned by name.
     sides : {"two", "one", "mean"}, default="two"
         Kind of distance, as in `set_distance`.
 
@@ -188,7 +190,7 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
     X : array-like of shape (n_samples_X, n_features)
         Samples.
     Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None.
+        Samples; `X` if None. Columns of two data frames are aligned by name.
     sides : {"two", "one", "mean"}, default="two"
         Kind of distance, as in `set_distance`.
 
@@ -248,7 +250,7 @@ def nearest(
     X : array-like of shape (n_samples_X, n_features)
         Query samples.
     Y : array-like of shape (n_samples_Y, n_features)
-        Candidates.
+        Candidates. Columns of two data frames are aligned by name.
     k : int, default=1
         Number of neighbors, from 1 to `n_samples_Y`.
     sides : {"two", "one", "mean"}, default="two"
@@ -289,6 +291,7 @@ def nearest(
     check_sides(sides)
     if Y is None:
         raise TypeError("Y must be an array of samples, got None: pass X twice for neighbors in X")
+    oracle = with_numbers(oracle, columns_of(X))
     X, Y = _rows(X, Y)
     check_integer("k", k, 1, len(Y), "rows of Y")
     check_boolean("tangents", tangents)
@@ -311,7 +314,7 @@ def nearest(
 def _bounds(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, tangents: bool) -> DistanceBounds:
     check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
-    same = Y is None or Y is X
+    same, oracle = Y is None or Y is X, with_numbers(oracle, columns_of(X))
     X, Y = _rows(X, None if same else Y)
     tables = 1 if tangents else 2
     check_memory("a distance matrix", tables * len(X) * len(Y) * X.itemsize, "pass fewer samples")
@@ -323,11 +326,11 @@ def _bounds(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, tangents: bool
 def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return both as arrays with a common dtype; the same array twice if `Y` is missing."""
     arguments = (("X", X),) if Y is None else (("X", X), ("Y", Y))
-    rows = []
+    rows, columns = [], columns_of(X)
     if isinstance(Y, str):
         raise TypeError(f"Y must be an array of samples, got {Y!r}: pass sides={Y!r}")
     for name, value in arguments:
-        array = real_rows(name, value)
+        array = real_rows(name, value, columns)
         if array.ndim != 2:
             raise ValueError(
                 f"{name} must have shape (n_samples, n_features), got {array.shape}: pass [{name}] for "

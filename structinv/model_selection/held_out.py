@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ..estimators import CustomStructuredSVC, InvariantLinearSVC, InvariantStructuredSVC
 from ..estimators.row_sources import refuse_sources
+from ..estimators.target_labels import as_labels
 from ..oracles import InvarianceOracle
 from ..other_models import certify
 from ..other_models.layers import opened, transformed
@@ -28,7 +29,7 @@ class HeldOutRows:
 
     def checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y in an indexable form, of equal length."""
-        X, y = indexable(X, column_or_1d(y))
+        X, y = indexable(X, column_or_1d(as_labels(y)))
         check_classification_targets(y)
         return X, y
 
@@ -56,7 +57,7 @@ class HeldOutInBlocks(HeldOutRows):
     """Folds of samples in blocks; they equal the folds of the same samples in memory."""
 
     def checked(self, X: RowSource, y: Any) -> tuple[RowSource, Any]:
-        y = column_or_1d(y)
+        y = column_or_1d(as_labels(y))
         if len(y) != X.shape[0]:
             raise ValueError(f"y must have a label for each of the {X.shape[0]} rows, got {len(y)}")
         check_classification_targets(y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..estimators.parameters import checked_weights
 from ..estimators.target_labels import (
     MISSING,
     as_labels,
@@ -20,6 +20,7 @@ from ..estimators.target_labels import (
     say_what_is_missing,
     without_label,
 )
+from .scorers import Scorer
 
 
 class LabeledSplit(BaseCrossValidator):
@@ -153,8 +154,9 @@ def labeled_scorer(
     Returns
     -------
     callable
-        Function of a fitted estimator, X and y, for `scoring` in scikit-learn. It raises ValueError if
-        no sample has a label; use `LabeledSplit` to avoid such folds.
+        Function of a fitted estimator, X, y and an optional `sample_weight`, for `scoring` in
+        scikit-learn. It has `set_score_request`, for metadata routing. It raises ValueError if no sample
+        has a label; use `LabeledSplit` to avoid such folds.
 
     See Also
     --------
@@ -172,11 +174,17 @@ def labeled_scorer(
     >>> labeled_scorer()(model, X, y), round(model.score(X, y), 2)
     (1.0, 0.33)
     """
-    return partial(_labeled_score, scorer=get_scorer(scoring), unlabeled=unlabeled)
+    return Scorer(_labeled_score, scorer=get_scorer(scoring), unlabeled=unlabeled)
 
 
 def _labeled_score(
-    estimator: Any, X: Any, y: Any, *, scorer: Callable[..., float], unlabeled: Any
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    scorer: Callable[..., float],
+    unlabeled: Any,
 ) -> float:
     check_is_fitted(estimator)
     labels = column_or_1d(as_labels(y))
@@ -188,4 +196,7 @@ def _labeled_score(
         raise ValueError(
             "y must contain at least one label, got only unlabeled rows: use LabeledSplit for the folds"
         )
-    return scorer(estimator, _safe_indexing(X, labeled), labels[labeled])
+    own = {}
+    if sample_weight is not None:
+        own["sample_weight"] = checked_weights(sample_weight, labels)[labeled]
+    return scorer(estimator, _safe_indexing(X, labeled), labels[labeled], **own)

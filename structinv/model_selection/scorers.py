@@ -3,20 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from copy import deepcopy
+from typing import Any, Self
 
-from ..estimators.parameters import check_oracle_type
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
+
+from ..estimators.parameters import check_oracle_type, checked_weights
+from ..estimators.target_labels import as_labels
 from ..oracles import InvarianceOracle
 from ..other_models import certify
 
 
+class Scorer:
+    """A scorer with sample weights, also for the metadata routing of scikit-learn.
+
+    Parameters
+    ----------
+    function : callable
+        Function of a fitted estimator, X, y and `sample_weight`.
+    **settings : dict
+        Further keyword arguments of the function.
+    """
+
+    def __init__(self, function: Callable[..., float], **settings: Any) -> None:
+        self.function = function
+        self.settings = settings
+        self._request = MetadataRequest(owner=type(self).__name__)
+        self._request.score.add_request(param="sample_weight", alias=None)
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        return self.function(estimator, X, y, sample_weight, **self.settings)
+
+    def set_score_request(self, *, sample_weight: bool | str | None = UNCHANGED) -> Self:
+        """Request sample weights, as scikit-learn's estimators do."""
+        if sample_weight is not UNCHANGED:
+            self._request.score.add_request(param="sample_weight", alias=sample_weight)
+        return self
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return the requested metadata."""
+        return deepcopy(self._request)
+
+
 def certified_accuracy_scorer(
     oracle: InvarianceOracle | None = None, *, at: str = "features"
-) -> Callable[[Any, Any, Any], float]:
+) -> Callable[..., float]:
     """Make a scorer of certified accuracy, for `scoring` in scikit-learn.
 
-    The score is the fraction of samples that are classified correctly for every perturbation.
+    The score is the fraction of samples that are classified correctly for every perturbation. A sample
+    of a class that the training fold lacks is never classified correctly.
 
     Parameters
     ----------
@@ -31,7 +68,8 @@ def certified_accuracy_scorer(
     Returns
     -------
     callable
-        Function of a fitted estimator, X and y. `structinv.certify` must support the estimator.
+        Function of a fitted estimator, X, y and an optional `sample_weight`. It has
+        `set_score_request`, for metadata routing. `structinv.certify` must support the estimator.
 
     See Also
     --------
@@ -58,10 +96,27 @@ def certified_accuracy_scorer(
     """
     if oracle is not None:
         check_oracle_type(oracle)
-    return partial(_certified_accuracy, oracle=oracle, at=at)
+    return Scorer(_certified_accuracy, oracle=oracle, at=at)
 
 
 def _certified_accuracy(
-    estimator: Any, X: Any, y: Any, *, oracle: InvarianceOracle | None, at: str
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, oracle: InvarianceOracle | None, at: str
 ) -> float:
-    return certify(estimator, oracle, X, y, at=at).accuracy
+    known = _of_known_classes(estimator, y)
+    correct = np.zeros(len(known))
+    if np.all(known):
+        correct = certify(estimator, oracle, X, y, at=at).correct
+    elif np.any(known):
+        rows = np.flatnonzero(known)
+        some = _safe_indexing(X, rows), _safe_indexing(y, rows)
+        correct[rows] = certify(estimator, oracle, *some, at=at).correct
+    return float(np.average(correct, weights=checked_weights(sample_weight, correct)))
+
+
+def _of_known_classes(estimator: Any, y: Any) -> np.ndarray:
+    """Return a mask of the labels that are classes of the estimator; lists are not tested."""
+    labels = np.asarray(as_labels(y), dtype=object)
+    classes = set(np.asarray(getattr(estimator, "classes_", [])).tolist())
+    if labels.ndim != 1 or not classes:
+        return np.ones(len(labels), dtype=bool)
+    return np.array([not np.isscalar(label) or label in classes for label in labels.tolist()])

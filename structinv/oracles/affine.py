@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq, lsq_linear
@@ -13,11 +13,23 @@ from ..regions import Boxes, Ellipsoids, Region, Zonotopes
 from ..regions.ellipsoids import Balls
 from ..regions.inner_products import Stack
 from ..utils import plugins
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, rounding, take
+from ..utils.labels import in_order, labels_of
+from ..utils.matrices import (
+    ALL_ROWS,
+    Matrix,
+    Rows,
+    dense_rows,
+    floating,
+    refuse_masked,
+    rounding,
+    take,
+)
+from ..utils.parameters import brief
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .checked_oracle import tangents_of
+from .columns import FeatureParameters
 from .support import Grades
 
 
@@ -176,7 +188,7 @@ class BoundFrame(BoundOracle):
         return self.frame[rows], V[assign], np.arange(len(assign))
 
 
-class Ellipsoid(_AffineOracle):
+class Ellipsoid(FeatureParameters, _AffineOracle):
     r"""Ellipsoid around each sample: a ball, transformed by a matrix.
 
     .. math:: S(x) = \{x + \rho F u : |u|_2 \le 1\}
@@ -187,9 +199,10 @@ class Ellipsoid(_AffineOracle):
     Parameters
     ----------
     factor : float, array of shape (n_features, r), or callable
-        The matrix F. A number is a multiple of the identity matrix: ``Ellipsoid(0.1)`` is the ball of
-        radius 0.1. A function maps samples (n, d) to one matrix per sample (n, d, r). It is called with
-        arbitrary blocks of samples, and its result for a sample must depend on this sample only.
+        The matrix F. A data frame is aligned by its index with the columns of X. A number is a multiple
+        of the identity matrix: ``Ellipsoid(0.1)`` is the ball of radius 0.1. A function maps samples (n,
+        d) to one matrix per sample (n, d, r). It is called with arbitrary blocks of samples, and its
+        result for a sample must depend on this sample only.
     radius : float, default=1.0
         Maximum length of u, the number ρ (>= 0).
 
@@ -217,6 +230,8 @@ class Ellipsoid(_AffineOracle):
     array([[3., 4.]])
     """
 
+    feature_axes: ClassVar[Mapping[str, int]] = {"factor": 0}
+
     def __init__(
         self, factor: float | np.ndarray | Callable[[np.ndarray], np.ndarray], radius: float = 1.0
     ) -> None:
@@ -233,7 +248,8 @@ class Ellipsoid(_AffineOracle):
         if callable(self.factor):
             return
         if _finite("factor", self.factor).ndim:
-            _shaped("factor", self.factor, (n_features or "d", "r"))
+            factor = self.factor if n_features is None else in_order("factor", self.factor, 0)
+            _shaped("factor", factor, (n_features or "d", "r"))
         else:
             _bounded("factor", self.factor)
 
@@ -241,12 +257,12 @@ class Ellipsoid(_AffineOracle):
         if callable(self.factor):
             found = plugins.ask_third_party("factor", self.factor, X)
             return _shaped("factor(X)", found, (*X.shape, "r"))
-        factor = np.asarray(self.factor, dtype=np.float64)
+        factor = in_order("factor", self.factor, 0).astype(np.float64, copy=False)
         return factor if factor.ndim else factor * np.eye(X.shape[1])
 
     def _check_radius(self) -> None:
         if _bounded("radius", self.radius).ndim:
-            raise ValueError(f"radius must be one number, got {self.radius!r}")
+            raise ValueError(f"radius must be one number, got {brief(self.radius)}")
 
     def _extreme(self, C: np.ndarray) -> np.ndarray:
         length = np.linalg.norm(C, axis=1, keepdims=True)
@@ -301,7 +317,7 @@ class Ellipsoid(_AffineOracle):
         return float(np.linalg.norm(change - left @ (s * u)))
 
 
-class TangentDerivative(_AffineOracle):
+class TangentDerivative(FeatureParameters, _AffineOracle):
     r"""The sample plus bounded combinations of directions, such as tangents.
 
     .. math:: S(x) = \{x + \sum_k t_k T_k : |t_k| \le b_k\}
@@ -309,11 +325,12 @@ class TangentDerivative(_AffineOracle):
     Parameters
     ----------
     tangents : array of shape (n_directions, n_features), callable or oracle
-        Directions T_k. An oracle provides its `tangents`. A function maps samples (n, d) to t directions
-        per sample, an array (n, t, d). It is called with arbitrary blocks of samples, and its result for
-        a sample must depend on this sample only.
+        Directions T_k. A data frame is aligned with the columns of X. An oracle provides its `tangents`.
+        A function maps samples (n, d) to t directions per sample, an array (n, t, d). It is called with
+        arbitrary blocks of samples, and its result for a sample must depend on this sample only.
     bounds : float or array-like of shape (n_directions,)
-        Largest absolute coefficient b_k of each direction (>= 0).
+        Largest absolute coefficient b_k of each direction (>= 0). A Series with names is aligned with
+        the rows of `tangents`.
 
     See Also
     --------
@@ -335,6 +352,8 @@ class TangentDerivative(_AffineOracle):
     >>> brighter.support(X, V, np.array([0])).points
     array([[-0.5,  0.5,  1.5]])
     """
+
+    feature_axes: ClassVar[Mapping[str, int]] = {"tangents": -1}
 
     def __init__(
         self,
@@ -382,32 +401,44 @@ class TangentDerivative(_AffineOracle):
         if isinstance(self._tangents, InvarianceOracle):
             self._tangents.validate(n_features)
         elif not callable(self._tangents):
-            tangents = _shaped("tangents", self._tangents, ("t", n_features or "d"))
-            _number_or_vector("bounds", bounds, len(tangents))
+            given = self._tangents if n_features is None else in_order("tangents", self._tangents)
+            tangents = _shaped("tangents", given, ("t", n_features or "d"))
+            _number_or_vector("bounds", self._bounds, len(tangents))
         if bounds.ndim > 1:
-            raise ValueError(f"bounds must be a number or a vector, got {self.bounds!r}")
+            raise ValueError(f"bounds must be a number or a vector, got {brief(self.bounds)}")
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         if self.additive:
-            return np.asarray(self._tangents, dtype=np.float64).T
+            return in_order("tangents", self._tangents).astype(np.float64, copy=False).T
         if isinstance(self._tangents, InvarianceOracle):
             tangents = tangents_of(self._tangents, X)
         else:
             tangents = plugins.ask_third_party("tangents", self._tangents, X)
         n, d = X.shape
         tangents = _shaped("tangents(X)", tangents, (n, "t", d))
-        _number_or_vector("bounds", np.asarray(self.bounds), tangents.shape[1])
+        _number_or_vector("bounds", self._bounds, tangents.shape[1])
         return tangents.swapaxes(1, 2)
 
+    def align(self, columns: Sequence[Any]) -> None:
+        # The row labels of `tangents` are lost in an array.
+        self.bounds = self._bounds
+        super().align(columns)
+
+    @property
+    def _bounds(self) -> np.ndarray:
+        """Bounds in the order of the tangents, by the row labels of `tangents`."""
+        known = labels_of(self._tangents, 0)
+        return in_order("bounds", self.bounds, known=known, kind="row of tangents").astype(np.float64)
+
     def _extreme(self, C: np.ndarray) -> np.ndarray:
-        return np.sign(C) * np.asarray(self.bounds)
+        return np.sign(C) * self._bounds
 
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-1.0, 1.0, size) * np.asarray(self.bounds)
+        return rng.uniform(-1.0, 1.0, size) * self._bounds
 
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
         directions = np.broadcast_to(F.swapaxes(-1, -2), (len(X), F.shape[-1], X.shape[1]))
-        bounds = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), directions.shape[:2])
+        bounds = np.broadcast_to(self._bounds, directions.shape[:2])
         return Zonotopes(Stack.of(X, directions), -bounds, bounds)
 
     def _hull(
@@ -419,14 +450,14 @@ class TangentDerivative(_AffineOracle):
         intercept: bool,
     ) -> Hull:
         directions = np.ascontiguousarray(F.swapaxes(-1, -2))
-        bounds = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), directions.shape[-2])
+        bounds = np.broadcast_to(self._bounds, directions.shape[-2])
         return ZonotopeHull(X, signs, weights, intercept, directions, bounds.copy())
 
     def _spread(self, F: np.ndarray) -> np.ndarray:
-        return (F * np.asarray(self.bounds)).T
+        return (F * self._bounds).T
 
     def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
-        scaled = F * np.asarray(self.bounds)
+        scaled = F * self._bounds
         scaled = scaled[:, np.any(scaled != 0, axis=0)]
         if scaled.shape[1] == 0:
             return float(np.linalg.norm(change))
@@ -434,7 +465,7 @@ class TangentDerivative(_AffineOracle):
         return float(np.linalg.norm(change - scaled @ best.x))
 
 
-class Box(InvarianceOracle):
+class Box(FeatureParameters, InvarianceOracle):
     r"""Independent perturbation of each feature within its radius.
 
     .. math:: S(x) = \{z : |z_j - x_j| \le r_j\}
@@ -442,7 +473,7 @@ class Box(InvarianceOracle):
     Parameters
     ----------
     radius : float or array-like of shape (n_features,)
-        Radii r_j (>= 0), in units of the features.
+        Radii r_j (>= 0), in units of the features. A Series with names is aligned with the columns of X.
 
     See Also
     --------
@@ -469,18 +500,26 @@ class Box(InvarianceOracle):
     convex = True
     coordinatewise = True
 
+    feature_axes: ClassVar[Mapping[str, int]] = {"radius": -1}
+
     def __init__(self, radius: float | Sequence[float] | np.ndarray) -> None:
         self.radius = radius
 
     def validate(self, n_features: int | None = None) -> None:
-        _number_or_vector("radius", _bounded("radius", self.radius), n_features)
+        radius = _bounded("radius", self.radius)
+        _number_or_vector("radius", radius if n_features is None else self._radius, n_features)
+
+    @property
+    def _radius(self) -> np.ndarray:
+        """Radii in the order of the features."""
+        return in_order("radius", self.radius).astype(np.float64, copy=False)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        steps = np.sign(V) * np.asarray(self.radius)
+        steps = np.sign(V) * self._radius
         return Support(_moved(X, steps[assign]))
 
     def graded_support(
@@ -494,7 +533,7 @@ class Box(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         shares, grades = _breakpoints(rho)
-        radius = np.broadcast_to(np.asarray(self.radius, dtype=np.float64), X.shape[1:])
+        radius = np.broadcast_to(self._radius, X.shape[1:])
         free = radius > 0
         part = free / np.maximum(np.sum(free), 1)
         slopes = np.abs(V) * radius
@@ -511,35 +550,36 @@ class Box(InvarianceOracle):
 
     def region(self, X: np.ndarray) -> Region:
         self._check_rows(X)
-        radius = np.asarray(self.radius, dtype=np.float64)
-        return Boxes(floating(dense_rows(X)), np.broadcast_to(radius, X.shape[1]))
+        return Boxes(floating(dense_rows(X)), np.broadcast_to(self._radius, X.shape[1]))
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        radius = np.broadcast_to(np.asarray(self.radius), X.shape[1:])
+        self._check_rows(X)
+        radius = np.broadcast_to(self._radius, X.shape[1:])
         units = np.eye(X.shape[1])[radius > 0]
         return np.repeat(units[None], X.shape[0], axis=0)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        self._check_rows(X)
         steps = rng.uniform(-1.0, 1.0, (X.shape[0], n_draws, X.shape[1]))
         steps *= rng.uniform(size=(X.shape[0], n_draws, 1))
-        return _moved(dense_rows(X)[:, None, :], steps * np.asarray(self.radius))
+        return _moved(dense_rows(X)[:, None, :], steps * self._radius)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         change = np.abs(z.astype(np.float64) - x)
-        return bool(np.all(change <= np.asarray(self.radius) + rounding(x, z)))
+        return bool(np.all(change <= self._radius + rounding(x, z)))
 
 
 class BoundBox(BoundOracle):
     """Boxes around the samples of one fit."""
 
+    oracle: Box
+
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        radius = np.asarray(self.oracle.radius, dtype=np.float64)
-        whole = np.broadcast_to(radius, self.X.shape[1]).copy()
+        whole = np.broadcast_to(self.oracle._radius, self.X.shape[1]).copy()
         return BoxHull(self.X, signs, weights, intercept, whole)
 
     def spread(self) -> np.ndarray:
-        radius = np.asarray(self.oracle.radius, dtype=np.float64)
-        return np.diag(np.broadcast_to(radius, self.X.shape[1]))
+        return np.diag(np.broadcast_to(self.oracle._radius, self.X.shape[1]))
 
 
 def _onto(F: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -566,21 +606,22 @@ def _breakpoints(rho: float | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _finite(name: str, value: Any) -> np.ndarray:
+    refuse_masked(name, value)
     try:
         array = np.asarray(value)
     except ValueError:
         array = np.asarray(None)
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be a number or an array of real numbers, got {value!r}")
+        raise TypeError(f"{name} must be a number or an array of real numbers, got {brief(value)}")
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, got {value!r}")
+        raise ValueError(f"{name} must be finite, got {brief(value)}")
     return array.astype(np.float64, copy=False)
 
 
 def _bounded(name: str, value: Any) -> np.ndarray:
     array = _finite(name, value)
     if np.any(array < 0):
-        raise ValueError(f"{name} must be at least 0, got {value!r}")
+        raise ValueError(f"{name} must be at least 0, got {brief(value)}")
     return array
 
 

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..utils import plugins
-from ..utils.matrices import Matrix, refuse_half_or_masked
+from ..utils.labels import in_order, places_of
+from ..utils.matrices import Matrix, refuse_half_or_masked, refuse_masked
+from ..utils.parameters import brief
 
 
 def check_directions(
@@ -20,6 +22,8 @@ def check_directions(
 ) -> None:
     """Raise ValueError or TypeError unless V, assign and cost match the rows."""
     n_rows, n_features = X.shape
+    for name, given in (("V", V), ("assign", assign), ("cost", cost)):
+        refuse_masked(name, given)
     if np.ndim(V) != 2 or V.shape[1] != n_features:
         raise ValueError(f"V must have shape (n_directions, {n_features}), got {np.shape(V)}")
     if np.shape(assign) != (n_rows,):
@@ -50,19 +54,30 @@ def check_features(name: str, given: Any, n_features: int | None) -> None:
         ...
     ValueError: allowed must contain column numbers, from 0 to 4, got 7
     """
+    refuse_masked(name, given)
     if are_names(given):
         _check_names(name, list(given), n_features)
         return
-    chosen = np.asarray(given)
+    chosen = np.asarray(given) if n_features is None else selection(name, given)
     if chosen.ndim != 1 or (chosen.dtype.kind not in "biu" and chosen.size):
         raise TypeError(
             f"{name} must be an array of booleans (one per feature), of column numbers, or of column "
-            f"names, got {given!r}"
+            f"names, got {brief(given)}"
         )
     if chosen.dtype == bool:
         _check_mask(name, chosen, n_features)
     else:
         _check_numbers(name, chosen, n_features)
+
+
+def is_mask(given: Any) -> bool:
+    """Return True for booleans, one per feature."""
+    return np.asarray(given).dtype == bool
+
+
+def selection(name: str, given: Any) -> np.ndarray:
+    """Return a mask in the order of its labels, or numbers of features as given."""
+    return in_order(name, given) if is_mask(given) else np.asarray(given)
 
 
 def are_names(given: Any) -> bool:
@@ -112,7 +127,7 @@ def chosen_features(given: Any, n_features: int) -> np.ndarray:
     """Return the sorted numbers of the selected features; None selects all."""
     if given is None:
         return np.arange(n_features)
-    chosen = np.asarray(given)
+    chosen = selection("the mask", given)
     return np.flatnonzero(chosen) if chosen.dtype == bool else np.unique(chosen)
 
 
@@ -170,13 +185,16 @@ def closest_of(given: Any, known: Sequence[str]) -> str:
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
     """Return validated grades, from no perturbation (1) to the largest one."""
+    refuse_masked("rho", rho)
     try:
         given = np.asarray(rho, dtype=np.float64)
     except (TypeError, ValueError):
         given = np.array(np.nan)
+    places = places_of("rho", rho, -1, None, "grade")
+    given = given if places is None else given[places]
     grades = np.linspace(1.0, float(given), length or 2) if np.isscalar(rho) else given
     if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
-        raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
+        raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {brief(rho)}")
     if grades[0] != 1.0:
         raise ValueError(
             f"rho must start with 1, the grade of the unperturbed sample, got {grades[0]!r}"
@@ -194,14 +212,14 @@ def profile_of_list(rho: float | Sequence[float], size: int) -> np.ndarray:
     return grade_profile(np.r_[1.0, np.full(size - 1, last)] if np.isscalar(rho) else rho, size)
 
 
-def real_rows(name: str, X: Any) -> np.ndarray:
-    """Convert one or several samples to a float array, for kernels and distances."""
+def real_rows(name: str, X: Any, columns: Sequence[Any] | None) -> np.ndarray:
+    """Convert one or several samples to floats, in the order of `columns`."""
     if sp.issparse(X):
         raise TypeError(f"{name} must be dense, got {type(X).__name__}: pass X.toarray()")
     refuse_half_or_masked(name, X)
-    rows = np.asarray(X)
+    rows = in_order(name, X, known=columns)
     if rows.dtype.kind == "O":
-        rows = np.asarray(X, dtype=np.float64)
+        rows = rows.astype(np.float64)
     if rows.dtype.kind not in "fiub":
         raise TypeError(f"{name} must contain real numbers, got dtype {rows.dtype}")
     if rows.ndim not in (1, 2):

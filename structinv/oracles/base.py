@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils.matrices import Matrix, Rows, dense_rows, take
+from ..utils.matrices import Matrix, Rows, dense_rows, refuse_masked, take
+from ..utils.parameters import brief
 from .arguments import hint_of
 from .checked_lists import changes_of, listed_region
 from .hulls import Hull, LabelHull
@@ -832,19 +833,20 @@ def as_oracle(
         return default
     if isinstance(given, InvarianceOracle):
         return given
-    shown, hint = repr(given), hint or hint_of(given)
+    shown, hint = brief(given), hint or hint_of(given)
     if isinstance(given, type):
         shown = f"the class {given.__name__}"
-    if isinstance(given, np.ndarray) or sp.issparse(given):
+    if len(getattr(given, "shape", ())) == 2:
         shown, hint = f"rows of shape {given.shape}", ": pass the oracle before the rows"
     kinds = "an InvarianceOracle" + (" or None" if default is not None else "")
     raise TypeError(f"{name} must be {kinds}, got {shown}{hint}")
 
 
 def check_rows(X: Any) -> None:
-    """Raise TypeError or ValueError unless X is a 2D array or a CSR matrix."""
+    """Raise TypeError or ValueError unless X is a plain 2D array or a CSR matrix."""
     if not isinstance(X, np.ndarray) and not (sp.issparse(X) and X.format == "csr"):
         hint = ": call tocsr()" if sp.issparse(X) else ""
         raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")
+    refuse_masked("X", X)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")

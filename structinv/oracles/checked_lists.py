@@ -9,7 +9,7 @@ import numpy as np
 from ..regions import Points, Region
 from ..regions.cover_region import CoverRegion, Score
 from ..utils import plugins
-from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
+from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating, refuse_masked
 from ..utils.parameters import check_integer
 from .arguments import check_needs_no_label
 from .changes import MOST_CHANGES, Changes
@@ -147,6 +147,7 @@ def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     NotImplementedError
         If the oracle lists no members.
     """
+    refuse_masked("X", X)
     rows = floating(dense_rows(X))
     found = changes_of(oracle, rows)
     if found is None:

@@ -1,20 +1,20 @@
-"""Column names as parameters: replacement by feature numbers for a data frame."""
+"""Column names in parameters: feature numbers and aligned tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from .arguments import are_names, check_features, closest_of
+from ..utils.labels import are_default, in_order, labels_of
+from .arguments import are_names, check_features, closest_of, is_mask
 
 Part = TypeVar("Part", bound=BaseEstimator)
 
 
 class FeatureParameters:
-    """Mixin for parameters that select features: numbers, a mask, or column names.
+    """Mixin for parameters that select features, or have one entry per feature.
 
     Attributes
     ----------
@@ -22,10 +22,13 @@ class FeatureParameters:
         Names of parameters that select several features.
     single_features : tuple of str
         Names of parameters that select one feature, by number or name.
+    feature_axes : dict of str to int
+        Axis with one entry per feature, -1 or 0, of each parameter that may be a table.
     """
 
     feature_parameters: ClassVar[tuple[str, ...]] = ()
     single_features: ClassVar[tuple[str, ...]] = ()
+    feature_axes: ClassVar[Mapping[str, int]] = {}
 
     def named(self) -> list[str]:
         """Return the parameters that contain column names.
@@ -38,18 +41,49 @@ class FeatureParameters:
         several = [name for name in self.feature_parameters if are_names(getattr(self, name))]
         return several + [name for name in self.single_features if isinstance(getattr(self, name), str)]
 
+    def align(self, columns: Sequence[Any]) -> None:
+        """Replace tables by arrays in the order of the columns.
 
-def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
+        Parameters
+        ----------
+        columns : sequence
+            Columns of X.
+        """
+        for name, (value, axis) in self.tables().items():
+            setattr(self, name, in_order(name, value, axis, columns))
+
+    def tables(self) -> dict[str, tuple[Any, int]]:
+        """Return the parameters with one entry per feature that have labels.
+
+        Returns
+        -------
+        dict of str to tuple
+            Value and axis of the features, by name.
+        """
+        given: Any = self
+        values = given.get_params(deep=False)
+        axes = dict(self.feature_axes)
+        # Numbers and names are lists, whose own labels have no meaning.
+        axes |= {name: -1 for name in self.feature_parameters if is_mask(values[name])}
+        return {
+            name: (values[name], axis)
+            for name, axis in axes.items()
+            if labels_of(values[name], axis) is not None
+        }
+
+
+def with_numbers(part: Part, columns: Sequence[Any] | None) -> Part:
     """Replace column names in the parameters of an oracle by feature numbers.
 
-    A mask with names, such as a pandas Series, becomes a mask in the order of the columns.
+    A table with one entry per feature, such as a pandas Series of radii, becomes an array in the order
+    of the columns.
 
     Parameters
     ----------
     part : BaseEstimator
         An oracle, or an object made of oracles; it is not modified.
-    columns : sequence of str, or None
-        Columns of X. If None, names remain, and `validate` raises.
+    columns : sequence, or None
+        Columns of X. If None, names and tables remain, and `validate` raises for names.
 
     Returns
     -------
@@ -59,7 +93,8 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
     Raises
     ------
     ValueError
-        If a name is not a column or occurs twice, or if a mask has other names than the columns.
+        If a name is not a column or occurs twice, if a table has other labels than the columns, or if
+        the columns are not strings.
 
     Examples
     --------
@@ -67,8 +102,9 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
     >>> with_numbers(FAdd(1, allowed=["url", "ip"]), ["ip", "port", "url"]).allowed
     [2, 0]
     """
-    if columns is None or not (_named(part) or _labeled(part)):
+    if columns is None or not (_named(part) or any(each.tables() for each in _parts(part))):
         return part
+    check_strings(part, columns)
     part = clone(part)
     numbers = {name: number for number, name in enumerate(columns)}
     for each, parameter in _named(part):
@@ -78,56 +114,36 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
         else:
             check_features(parameter, given, None)
             setattr(each, parameter, [_number(parameter, name, numbers) for name in given])
-    for each, parameter in _labeled(part):
-        setattr(each, parameter, _in_order(parameter, getattr(each, parameter), columns))
+    for each in _parts(part):
+        each.align(columns)
     return part
 
 
+def _parts(part: Any) -> list[FeatureParameters]:
+    found = [part, *part.get_params(deep=True).values()]
+    return [each for each in found if isinstance(each, FeatureParameters)]
+
+
 def _named(part: Any) -> list[tuple[Any, str]]:
-    found = [part, *part.get_params(deep=True).values()]
-    return [
-        (each, name) for each in found if isinstance(each, FeatureParameters) for name in each.named()
-    ]
+    return [(each, name) for each in _parts(part) for name in each.named()]
 
 
-def _labeled(part: Any) -> list[tuple[Any, str]]:
-    """Return the parameters that contain a mask with names."""
-    found = [part, *part.get_params(deep=True).values()]
-    return [
-        (each, name)
-        for each in found
-        if isinstance(each, FeatureParameters)
-        for name in each.feature_parameters
-        if are_names(_labels(getattr(each, name)))
-    ]
-
-
-def _labels(given: Any) -> list[Any]:
-    """Return the index of a boolean Series; an empty list for other values."""
-    index = getattr(given, "index", None)
-    return list(index) if np.iterable(index) and np.asarray(given).dtype == bool else []
-
-
-def _in_order(parameter: str, mask: Any, columns: Sequence[str]) -> np.ndarray:
-    """Return a mask with names in the order of the columns."""
-    names = _labels(mask)
-    if sorted(names) != sorted(columns):
-        raise ValueError(
-            f"the index of the mask {parameter} must contain each column of X once: "
-            f"{_difference(names, columns)}"
-        )
-    chosen = dict(zip(names, np.asarray(mask).tolist(), strict=True))
-    return np.array([chosen[name] for name in columns], dtype=bool)
-
-
-def _difference(names: list[str], columns: Sequence[str]) -> str:
-    for name in names:
-        if name not in columns:
-            return f"{name!r} is not a column of X"
-    for name in columns:
-        if name not in names:
-            return f"{name!r} is missing"
-    return f"it has {len(names)} entries for {len(columns)} columns"
+def check_strings(part: Any, columns: Sequence[Any]) -> None:
+    """Raise ValueError if a parameter has labels, and columns are not strings."""
+    if all(isinstance(name, str) for name in columns):
+        return
+    uses: list[tuple[str, Any]] = [(name, None) for _, name in _named(part)]
+    for each in _parts(part):
+        uses += [(name, labels_of(*table)) for name, table in each.tables().items()]
+    for name, labels in uses:
+        if labels is None or not are_default(labels) or set(labels) == set(columns):
+            several = any(isinstance(column, tuple) for column in columns)
+            got = f"the MultiIndex column {columns[0]!r}" if several else repr(columns[0])
+            remedy = "X.columns.map('_'.join)" if several else "X.columns.map(str)"
+            raise ValueError(
+                f"the columns of X must be strings, because {name} refers to them by label, got {got}: "
+                f"set X.columns = {remedy}"
+            )
 
 
 def _number(parameter: str, name: str, numbers: dict[str, int]) -> int:

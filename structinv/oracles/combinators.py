@@ -15,12 +15,14 @@ from ..utils.matrices import (
     Rows,
     dense_rows,
     interleave,
+    refuse_masked,
     rounding,
     row_dots,
     scale_rows,
     select,
     take,
 )
+from ..utils.parameters import brief
 from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
@@ -169,8 +171,9 @@ class OnlyFor(OracleWrapper, Combination):
             self.oracle,
             "labels belong to rows; write Budget(oracle.only_for(labels))",
         )
+        refuse_masked("labels", self.labels)
         if self.labels is None or len(self.listed()) == 0:
-            raise ValueError(f"labels must be a label or a sequence of labels, got {self.labels!r}")
+            raise ValueError(f"labels must be a label or a sequence of labels, got {brief(self.labels)}")
 
     def for_any_label(self) -> InvarianceOracle:
         return self.oracle.for_any_label()
@@ -225,7 +228,7 @@ class OnlyFor(OracleWrapper, Combination):
         if not np.any(np.isin(classes, self.listed())):
             raise ValueError(
                 f"only_for: labels must contain at least one of the classes {classes.tolist()}, got "
-                f"{self.labels!r}"
+                f"{brief(self.labels)}"
             )
         self.oracle.check_labels(classes)
 
@@ -233,8 +236,8 @@ class OnlyFor(OracleWrapper, Combination):
         listed = self.listed()
         if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
             raise TypeError(
-                f"only_for: labels must have the type of y, text or numbers, got {self.labels!r}, but y "
-                f"contains {y[:3].tolist()}"
+                f"only_for: labels must have the type of y, text or numbers, got {brief(self.labels)}, "
+                f"but y contains {y[:3].tolist()}"
             )
 
 

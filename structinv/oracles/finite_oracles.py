@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..utils import plugins
-from ..utils.matrices import Matrix, dense_rows, resolution
+from ..utils.matrices import Matrix, dense_rows, refuse_masked, resolution
 from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support
 from .changes import Changes
@@ -80,6 +80,7 @@ class FiniteOracle(InvarianceOracle):
 
     def _members(self, X: Matrix) -> np.ndarray:
         """Return the validated orbit."""
+        refuse_masked("X", X)
         return plugins.members(plugins.method(self, "orbit"), self.orbit(X), dense_rows(X))
 
     def _validated_members(

@@ -63,12 +63,14 @@ class Identity(FiniteOracle):
         return Support(X, rho=np.ones(X.shape[0]))
 
     def orbit(self, X: Matrix) -> np.ndarray:
+        self._check_rows(X)
         return dense_rows(X)[:, None, :].copy()
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
         return IdentityChanges(X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
+        self._check_rows(X)
         return np.zeros((X.shape[0], 0, X.shape[1]))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.jit import njit
+from ..utils.labels import in_order
 from ..utils.matrices import in_threads, refuse_half_or_masked
 from ..utils.parameters import check_integer
 from .affine import Ellipsoid, _finite
@@ -33,7 +34,7 @@ class LocalTangents(Ellipsoid):
     ----------
     reference : array-like of shape (n_reference, n_features)
         Samples from which the directions are learned, usually the training samples. A sample is its own
-        neighbor if it is among them.
+        neighbor if it is among them. A data frame is aligned with the columns of X.
     n_directions : int, default=2
         Number of directions (>= 1), less than `n_neighbors` and at most `n_features`.
     n_neighbors : int, default=10
@@ -85,6 +86,7 @@ class LocalTangents(Ellipsoid):
         self.radius = radius
 
     additive = False
+    feature_axes = {"reference": -1}
 
     def validate(self, n_features: int | None = None) -> None:
         self._check_radius()
@@ -93,6 +95,8 @@ class LocalTangents(Ellipsoid):
             kind = type(self.reference).__name__
             raise TypeError(f"reference must be dense, got {kind}: pass reference.toarray()")
         reference = _finite("reference", self.reference)
+        if n_features is not None:
+            in_order("reference", self.reference)
         if reference.ndim != 2 or (n_features is not None and reference.shape[1] != n_features):
             raise ValueError(
                 f"reference must have shape (n_reference, {n_features or 'n_features'}), with the "
@@ -105,7 +109,7 @@ class LocalTangents(Ellipsoid):
     def _frame(self, X: np.ndarray) -> np.ndarray:
         """Compute directions times standard deviations, (n, d, r)."""
         rows = np.ascontiguousarray(X, dtype=np.float64)
-        reference = np.ascontiguousarray(self.reference, dtype=np.float64)
+        reference = np.ascontiguousarray(in_order("reference", self.reference), dtype=np.float64)
         # -1 marks a missing neighbor.
         nearest = np.full((len(rows), int(self.n_neighbors)), -1, dtype=np.intp)
 

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..utils.exceptions import CheckError
-from ..utils.matrices import ALL_ROWS, Matrix, dense
+from ..utils.matrices import ALL_ROWS, Matrix, dense, refuse_masked
+from ..utils.parameters import brief
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_list
 from .checked_lists import listed
@@ -94,11 +95,13 @@ def check_oracle(
 def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the first rows as a dense array, and their labels."""
     as_oracle(oracle)
+    refuse_masked("X", X)
+    refuse_masked("y", y)
     try:
         rows = np.asarray(dense(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"X must be an array of real numbers with one sample per row, got {X!r}"
+            f"X must be an array of real numbers with one sample per row, got {brief(X)}"
         ) from None
     if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] == 0:
         raise ValueError(f"X must have shape (n_samples, n_features), got {rows.shape}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating
+from ..utils.parameters import brief
 from .arguments import profile_of_list
 from .base import BoundOracle, Support
 from .cache import LastResult
@@ -73,7 +74,7 @@ class Sampled(FiniteOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         if not callable(self.function):
-            raise TypeError(f"function must be callable, got {self.function!r}")
+            raise TypeError(f"function must be callable, got {brief(self.function)}")
 
     def orbit(self, X: Matrix) -> np.ndarray:
         self._check_rows(X)

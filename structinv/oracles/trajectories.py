@@ -13,7 +13,7 @@ from ..regions.curve_regions import CurveRegion, Grid
 from ..regions.inner_products import Stack
 from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
-from ..utils.parameters import check_integer
+from ..utils.parameters import brief, check_integer
 from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from .arguments import check_directions
 from .base import BoundOracle, Hull, Support
@@ -164,7 +164,7 @@ class Trajectory(CurveOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         if not callable(self.function):
-            raise TypeError(f"function must be callable, got {self.function!r}")
+            raise TypeError(f"function must be callable, got {brief(self.function)}")
         check_integer("degree", self.degree)
         low, high = self._interval()
         if not low <= 0.0 <= high:

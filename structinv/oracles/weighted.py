@@ -7,7 +7,8 @@ from numbers import Real
 
 import numpy as np
 
-from ..utils.matrices import Matrix, Rows
+from ..utils.matrices import Matrix, Rows, refuse_masked
+from ..utils.parameters import brief
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
@@ -80,14 +81,17 @@ class Weighted(OracleWrapper, Combination):
 
     def _weights(self) -> np.ndarray:
         given = self.weights
+        refuse_masked("weights", given)
         parts = given.tolist() if isinstance(given, np.ndarray) else given
         if isinstance(parts, (str, bytes)) or not isinstance(parts, Sequence):
-            raise TypeError(f"weights must be a sequence of numbers, got {given!r}")
+            raise TypeError(f"weights must be a sequence of numbers, got {brief(given)}")
         if not all(isinstance(part, Real) and not isinstance(part, bool) for part in parts):
-            raise TypeError(f"weights must be a sequence of numbers, got {given!r}")
+            raise TypeError(f"weights must be a sequence of numbers, got {brief(given)}")
         weights = np.array(parts, dtype=np.float64)
         if not np.all((weights >= 0) & (weights < np.inf)) or not np.any(weights > 0):
-            raise ValueError(f"weights must be finite and at least 0, with one above 0, got {given!r}")
+            raise ValueError(
+                f"weights must be finite and at least 0, with one above 0, got {brief(given)}"
+            )
         return weights
 
     def _check_size(self, weights: np.ndarray, size: int) -> None:

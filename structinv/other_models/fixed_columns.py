@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import _get_feature_names, _num_samples
 
+from ..estimators.row_shapes import flat_rows
 from ..oracles import InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..utils.matrices import ALL_ROWS, Matrix, row_dots
@@ -25,6 +26,7 @@ NAMED = 10
 
 def rows_with_numbers(X: Any, optional: np.ndarray) -> Matrix:
     """Return validated rows in which optional columns without numbers are 0."""
+    X = flat_rows(X)
     if sp.issparse(X) or not np.any(optional):
         return _checked(X)
     X, needed = as_table(X), np.flatnonzero(~optional)

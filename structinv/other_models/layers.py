@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..utils.parameters import brief
+
 
 @dataclass(frozen=True)
 class Layers:
@@ -121,6 +123,8 @@ def check_fitted(estimator: Any) -> None:
     if type(estimator) in threshold_kinds() and isinstance(estimator.estimator, BaseEstimator):
         check_is_fitted(getattr(estimator, "estimator_", estimator.estimator))
         return
+    if not callable(getattr(estimator, "fit", None)):
+        raise TypeError(f"estimator must be a fitted classifier, got {brief(estimator)}")
     check_is_fitted(estimator)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from ..utils.matrices import refuse_half_or_masked
+from ..utils.matrices import refuse_half_or_masked, refuse_masked
 
 _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
 _KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "U": "U", "T": "U"}
@@ -91,6 +91,7 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
     ValueError
         If the number or kind of the labels is wrong, kinds are mixed, or floats are not finite.
     """
+    refuse_masked("y", y, "remove the rows with a masked label, or fill them")
     found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
     if found.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), one label per row, got {found.shape}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, refuse_half_or_masked
+from ..utils.matrices import Matrix, refuse_half_or_masked, refuse_masked
 from .base import STRIPS_OF_A_BLOCK, RowSource
 from .matrix_rows import cut_evenly
 
@@ -133,6 +133,7 @@ class SlicedRows(RowSource):
     def _slice(self, start: int, stop: int) -> Any:
         rows = self.array[start:stop]
         rows = rows.compute() if hasattr(rows, "compute") else rows
+        refuse_masked("array", rows)
         return rows if sp.issparse(rows) else np.asarray(rows)
 
     def _check_finite(self, rows: Matrix, start: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, refuse_masked
 from .base import RowSource
 
 
@@ -50,6 +50,7 @@ class SomeRows(RowSource):
         if not isinstance(rows, RowSource):
             raise TypeError(f"rows must be a RowSource, got {rows!r}")
         n_rows = rows.shape[0]
+        refuse_masked("numbers", numbers)
         numbers = np.asarray(numbers)
         if numbers.dtype.kind == "b":
             if numbers.shape != (n_rows,):

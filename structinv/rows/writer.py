@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.files import write_atomically
+from ..utils.labels import columns_of
 from ..utils.parameters import check_boolean, check_integer
 from .appended import checked_labels, checked_rows
 from .growing_array import GrowingArray
@@ -109,6 +110,7 @@ class RowWriter:
         self._label_kind: str | None = None
         self._codes: dict[str, int] = {}
         self._broken = False
+        self._columns: list[Any] | None = None
 
     def __enter__(self) -> Self:
         if self._folder is not None:
@@ -156,6 +158,12 @@ class RowWriter:
             If the disk is full or not writable. The writer cannot be used afterwards.
         """
         self._check_usable()
+        columns = columns_of(X)
+        if None not in (columns, self._columns) and columns != self._columns:
+            raise ValueError(
+                f"X must have the columns of the first rows in the same order, {self._columns}, got "
+                f"{columns}"
+            )
         rows = checked_rows(X, self.dtype, self._given, self.n_rows)
         labels = self._read_labels(y, rows.shape[0])
         if rows.shape[0] == 0:
@@ -167,6 +175,7 @@ class RowWriter:
         self._shift(0)
         self._write(rows, labels)
         self._broken = False
+        self._columns = self._columns or columns
 
     def shift_features(self, by: int) -> None:
         """Add `by` to the feature indices of all rows so far.

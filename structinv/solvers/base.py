@@ -219,8 +219,8 @@ class Solution(Summarized):
 
     def _summary(self) -> Summary:
         values = {
-            "objective": f"{self.primal:.6g}",
-            "lower bound": f"{self.dual:.6g}",
+            "primal (objective)": f"{self.primal:.6g}",
+            "dual (lower bound)": f"{self.dual:.6g}",
             "relative gap": f"{self.relative_gap:.2g}",
             "iterations": f"{self.iterations} ({self.oracle_calls} oracle calls)",
             "seconds": f"{self.seconds:.3g}",

@@ -88,7 +88,7 @@ class BoundStructure:
         """Store the validated targets and costs, and return the number of labels."""
         self.classes, self.codes = encode_labels(y, classes)
         self.structure.check_classes(self.classes)
-        self.cost = check_cost(cost, len(self.classes))
+        self.cost = check_cost(cost, self.classes)
         return len(self.classes)
 
     @property

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..utils.labels import places_of
+from ..utils.matrices import refuse_masked
+from ..utils.parameters import brief
+
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes and the index of each row's label among them.
@@ -47,19 +51,30 @@ def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return codes
 
 
-def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
-    """Return a cost matrix with a zero diagonal, or raise ValueError."""
+def check_cost(cost: ArrayLike | None, classes: np.ndarray) -> np.ndarray:
+    """Return a cost matrix with a zero diagonal, in the order of the classes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a matrix of costs, or if its labels are not the classes.
+    """
+    n_classes = len(classes)
     if cost is None:
         return 1.0 - np.eye(n_classes)
+    refuse_masked("cost", cost)
     try:
         table = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"cost must be a matrix of numbers, got {cost!r}") from None
+        raise ValueError(f"cost must be a matrix of numbers, got {brief(cost)}") from None
     if table.shape != (n_classes, n_classes):
         raise ValueError(
             f"cost must have shape ({n_classes}, {n_classes}), one row and one column per class, "
             f"got {table.shape}"
         )
+    for axis in (0, -1):
+        places = places_of("cost", cost, axis, classes.tolist(), "class of y")
+        table = table if places is None else np.take(table, places, axis=axis)
     if not np.all(np.isfinite(table)) or np.any(table < 0):
         raise ValueError("cost must contain finite non-negative numbers")
     if np.any(np.diag(table) != 0):

@@ -19,6 +19,7 @@ Rows: TypeAlias = slice | np.ndarray
 Matrix: TypeAlias = Any
 
 ALL_ROWS = slice(None)
+CSR_ARRAYS = ("data", "indices", "indptr")
 # Maximum number of threads of a product, and values per thread.
 MOST_THREADS = 8
 VALUES_A_THREAD = 100_000
@@ -48,10 +49,15 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     return part
 
 
-def refuse_masked(name: str, given: Any, hint: str) -> None:
-    """Raise TypeError for a masked array, whose masked values would be used as data."""
-    if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be an array without a mask, got a masked array: {hint}")
+def refuse_masked(
+    name: str, given: Any, hint: str = "fill the masked values first, since they would be used as data"
+) -> None:
+    """Raise TypeError for a masked array, or a list that contains one."""
+    listed = isinstance(given, (list, tuple))
+    for number, part in enumerate(given if listed else [given]):
+        if isinstance(part, np.ma.MaskedArray):
+            place = f"{name}[{number}]" if listed else name
+            raise TypeError(f"{place} must be an array without a mask, got a masked array: {hint}")
 
 
 def refuse_half_or_masked(name: str, X: Any) -> None:
@@ -64,7 +70,7 @@ def refuse_half_or_masked(name: str, X: Any) -> None:
         ...
     TypeError: X must have dtype float32 or float64, got float16: pass X.astype(np.float32)
     """
-    refuse_masked(name, X, "fill the masked values first, since they would be used as data")
+    refuse_masked(name, X)
     listed = isinstance(X, (list, tuple))
     kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
     if hasattr(X, "columns"):
@@ -72,6 +78,37 @@ def refuse_half_or_masked(name: str, X: Any) -> None:
     if any(isinstance(kind, np.dtype) and kind == np.float16 for kind in kinds):
         better = f"np.array({name}, dtype=np.float32)" if listed else f"{name}.astype(np.float32)"
         raise TypeError(f"{name} must have dtype float32 or float64, got float16: pass {better}")
+
+
+def independent(rows: Matrix, given: Any) -> Matrix:
+    """Return checked rows that the caller cannot overwrite, as a copy if necessary.
+
+    Read-only rows, such as those of a memory-mapped file, are not copied.
+
+    Examples
+    --------
+    >>> X = np.zeros((2, 3))
+    >>> independent(X, X) is X, independent(X.copy(), X) is X
+    (False, False)
+    """
+    if sp.issparse(rows):
+        parts = [(getattr(rows, name), getattr(given, name, None)) for name in CSR_ARRAYS]
+        shared = any(other is not None and np.may_share_memory(own, other) for own, other in parts)
+        return rows.copy() if shared and _is_writable(rows.data) else rows
+    shared = rows is given or rows.base is not None
+    if shared and hasattr(given, "iloc"):
+        # The conversion of a data frame with several arrays is a copy, and then no row is a view.
+        shared = np.may_share_memory(rows, np.asarray(given.iloc[:1]))
+    return np.array(rows, order="K") if shared and _is_writable(rows) else rows
+
+
+def _is_writable(array: Any) -> bool:
+    """Return True if an array or the array that it is a view of is writable."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def floating(X: Matrix) -> Matrix:

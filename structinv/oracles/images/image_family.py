@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...utils import plugins
-from ...utils.matrices import Matrix, dense
+from ...utils.matrices import Matrix, dense, refuse_masked
 from ...utils.parameters import check_boolean, check_integer, check_number
 from ..base import InvarianceOracle
 from ..cache import Cache
@@ -256,6 +256,7 @@ class ImageFamily(InvarianceOracle):
         self.check_values("interval", self._ends())
 
     def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
+        refuse_masked("X", X)
         rows = np.asarray(dense(X))
         if rows.ndim != 2:
             raise ValueError(

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from ...utils.jit import njit
 from ...utils.matrices import contiguous_read_only, in_threads
+from ...utils.parameters import brief
 from ...utils.resources import check_memory
 
 # Values beyond the border. A numeric background is subtracted before, and added after, zero fill.
@@ -64,9 +65,9 @@ class ImageShape:
         for name in ("height", "width", "channels"):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-                raise TypeError(f"{name} of an image must be an integer, got {value!r}")
+                raise TypeError(f"{name} of an image must be an integer, got {brief(value)}")
             if value < 1:
-                raise ValueError(f"{name} of an image must be at least 1, got {value!r}")
+                raise ValueError(f"{name} of an image must be at least 1, got {brief(value)}")
 
     @property
     def pixels(self) -> int:
@@ -98,17 +99,17 @@ def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
         if not isinstance(shape, Sequence) or isinstance(shape, str):
             raise TypeError(
                 f"shape must be None, an ImageShape, (height, width) or (height, width, channels), "
-                f"got {shape!r}"
+                f"got {brief(shape)}"
             )
         if len(shape) not in (2, 3):
             raise ValueError(
-                f"shape must be (height, width) or (height, width, channels), got {shape!r}: volumes "
-                "and stacks of images are not supported"
+                f"shape must be (height, width) or (height, width, channels), got {brief(shape)}: "
+                "volumes and stacks of images are not supported"
             )
         given, shape = shape, ImageShape(*shape)
         if shape.channels > CHANNELS_OF_A_TUPLE:
             raise ValueError(
-                f"shape must end with at most {CHANNELS_OF_A_TUPLE} channels, got {given!r}: pass "
+                f"shape must end with at most {CHANNELS_OF_A_TUPLE} channels, got {brief(given)}: pass "
                 f"ImageShape{tuple(given)} for images with more channels; channels are last, volumes "
                 "are not supported"
             )

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from ...utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
-from ...utils.parameters import check_boolean, check_integer
+from ...utils.labels import in_order
+from ...utils.matrices import ALL_ROWS, Matrix, dense_rows, floating, refuse_masked
+from ...utils.parameters import brief, check_boolean, check_integer
 from ..arguments import check_directions, check_features, chosen_features
 from ..base import CountedChanges, InvarianceOracle, Support
 from ..columns import FeatureParameters
@@ -202,10 +203,10 @@ class FScale(EditOracle):
         super().validate(n_features)
         for name, value, least, most in (("low", self.low, 0, 1), ("high", self.high, 1, np.inf)):
             if not isinstance(value, Real) or isinstance(value, bool):
-                raise TypeError(f"{name} must be a number, got {value!r}")
+                raise TypeError(f"{name} must be a number, got {brief(value)}")
             if not least <= value <= most or value == np.inf:
                 allowed = "a factor in [0, 1]" if most == 1 else "a finite factor of at least 1"
-                raise ValueError(f"{name} must be {allowed}, got {value!r}")
+                raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
         check_distribution("FScale", ("uniform", "lognormal"), self.distribution, self.spread)
         if self.distribution == "lognormal" and self.low == 0:
             raise ValueError(f"low must be above 0 if distribution is 'lognormal', got {self.low!r}")
@@ -262,8 +263,8 @@ class FAdd(EditOracle):
     max_changes : int
         Maximum number of added features per sample, from 0 to the number of allowed features.
     value : float or array-like of shape (n_features,), default=1.0
-        Largest increase of a feature (> 0). Use 1 for word counts. Use the idf weight of each word for
-        TF-IDF features with ``norm=None``.
+        Largest increase of a feature (> 0). A Series with names is aligned with the columns of X. Use 1
+        for word counts. Use the idf weight of each word for TF-IDF features with ``norm=None``.
     allowed : array-like of bool, int or str, default=None
         Features that may be added: a mask of shape (n_features,), column numbers, or column names if
         X is a data frame. None allows all features.
@@ -287,6 +288,7 @@ class FAdd(EditOracle):
     """
 
     feature_parameters = ("allowed",)
+    feature_axes = {"value": -1}
 
     def __init__(
         self, max_changes: int, value: Any = 1.0, allowed: Any = None, present: bool = False
@@ -318,7 +320,8 @@ class FEdit(EditOracle):
     drop : bool, default=True
         Whether nonzero features may be removed, entirely or in part.
     add : float or array-like of shape (n_features,), default=None
-        Largest increase of a zero feature (> 0). None allows no additions.
+        Largest increase of a zero feature (> 0). A Series with names is aligned with the columns of X.
+        None allows no additions.
     scale : pair of float, default=None
         Smallest factor, in [0, 1], and largest factor (>= 1) of nonzero features. None allows no
         rescaling.
@@ -342,6 +345,7 @@ class FEdit(EditOracle):
     """
 
     feature_parameters = ("allowed",)
+    feature_axes = {"add": -1}
 
     def __init__(
         self,
@@ -366,7 +370,7 @@ class FEdit(EditOracle):
             _check_value("add", self.add, self.allowed, n_features)
         elif self.allowed is not None:
             raise ValueError(
-                f"allowed must be None without add, got {self.allowed!r}: set add to the largest "
+                f"allowed must be None without add, got {brief(self.allowed)}: set add to the largest "
                 "increase of a feature, or remove allowed"
             )
         elif not self.drop and self.scale is None:
@@ -390,7 +394,8 @@ class FEdit(EditOracle):
 def _values_of_allowed(value: Any, allowed: Any, n_features: int) -> np.ndarray:
     """Return the largest increase of each feature, 0 for features that are not allowed."""
     values, chosen = np.zeros(n_features), chosen_features(allowed, n_features)
-    values[chosen] = np.broadcast_to(np.asarray(value, dtype=np.float64), n_features)[chosen]
+    given = in_order("value", value).astype(np.float64)
+    values[chosen] = np.broadcast_to(given, n_features)[chosen]
     return values
 
 
@@ -398,15 +403,16 @@ def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) ->
     """Raise TypeError or ValueError unless each allowed feature has a finite value > 0."""
     requirement = f"{name} must be a number above 0, or one for each feature"
     if isinstance(value, (bool, np.bool_)) or (np.ndim(value) == 0 and not isinstance(value, Real)):
-        raise TypeError(f"{requirement}, got {value!r}")
-    values = np.asarray(value)
+        raise TypeError(f"{requirement}, got {brief(value)}")
+    refuse_masked(name, value)
+    values = np.asarray(value) if n_features is None else in_order(name, value)
     if values.ndim > 1 or values.dtype.kind not in "iuf":
         raise TypeError(f"{requirement}, got an array of {values.dtype} of shape {values.shape}")
     if values.ndim == 1 and n_features is not None and len(values) != n_features:
         raise ValueError(f"{requirement} ({n_features} features), got {len(values)} numbers")
     if values.ndim == 0:
         if not (values > 0 and np.isfinite(values)):
-            raise ValueError(f"{requirement}, got {value!r}")
+            raise ValueError(f"{requirement}, got {brief(value)}")
         return
     if n_features is None and allowed is not None:
         # Which entries of `value` are for allowed features is known only with the columns of X.
@@ -425,11 +431,11 @@ def _check_scale(scale: Any) -> None:
     if scale is None:
         return
     if not isinstance(scale, (tuple, list)) or len(scale) != 2:
-        raise TypeError(f"scale must be a pair (low, high) of factors, got {scale!r}")
+        raise TypeError(f"scale must be a pair (low, high) of factors, got {brief(scale)}")
     if any(isinstance(each, (bool, np.bool_)) or not isinstance(each, Real) for each in scale):
-        raise TypeError(f"scale must be a pair of numbers, got {scale!r}")
+        raise TypeError(f"scale must be a pair of numbers, got {brief(scale)}")
     low, high = scale
     if not 0 <= low <= 1 <= high < np.inf:
         raise ValueError(
-            f"scale must be (low, high) with low in [0, 1] and a finite high >= 1, got {scale!r}"
+            f"scale must be (low, high) with low in [0, 1] and a finite high >= 1, got {brief(scale)}"
         )
