@@ -20,7 +20,7 @@ from ..estimators.target_labels import one_a_row
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..terms import WorstCase
-from ..utils.matrices import Matrix, stack
+from ..utils.matrices import Matrix, check_indices, stack
 
 # Content of a partition, in this order.
 ARGUMENTS = ("X", "y", "sample_weight", "position_weight")
@@ -134,6 +134,7 @@ def refuse_other_indices(*given: Any) -> None:
 
 def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
     """Validate rows, which may be empty; return them and their column names."""
+    check_indices("X", X)
     columns = _get_feature_names(X)
     if np.ndim(X) != 2 and not sp.issparse(X):
         raise ValueError(f"X must have two dimensions, got shape {np.shape(X)}")

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils.matrices import Matrix, Rows, dense_rows, take
+from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, take
 from .arguments import hint_of
 from .checked_lists import changes_of, listed_region
 from .hulls import Hull, LabelHull
@@ -848,3 +848,4 @@ def check_rows(X: Any) -> None:
         raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")
+    check_indices("X", X)

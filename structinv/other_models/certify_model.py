@@ -24,7 +24,7 @@ from ..estimators.target_labels import one_label_a_row
 from ..estimators.text import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..terms.worst_case import ROWS_AT_ONCE
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, check_indices
 from .layers import Layers, check_fitted, layers
 from .linear_models import (
     LinearClassifier,
@@ -236,6 +236,7 @@ def _transformed(X: Any, steps: list[Any]) -> Any:
 
 def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
     """Return validated rows in the form that the oracle supports."""
+    check_indices("X", X)
     rows = check_array(
         X,
         accept_sparse="csr",
