@@ -36,6 +36,7 @@ from .linear_models import (
 )
 from .naive_bayes import binary_rows, refuse_before_comparison
 from .steps import before_steps
+from .text_steps import warn_of_text_edits
 from .thresholds import thresholded
 
 PLACES = ("features", "input")
@@ -114,8 +115,9 @@ def certify(
 
     Warns
     -----
-    UnitLengthWarning
-        If the oracle edits single features and all rows have Euclidean length 1.
+    TextEditsWarning
+        If the oracle edits single features, but an edit of the text changes other features. All rows
+        have Euclidean length 1, or a vectorizer counts groups of words or characters.
 
     See Also
     --------
@@ -161,6 +163,9 @@ def certify(
             "certify supports classifiers of single rows; call the method of InvariantStructuredSVC for "
             f"labelings: {call}, oracle=...)"
         )
+    if at == "features" and (oracle is not None or isinstance(last, InvariantClassifier)):
+        edits = check_oracle_type(last.oracle if oracle is None else oracle)
+        warn_of_text_edits(edits, parts.steps, X, stacklevel=2)
     if (
         isinstance(last, InvariantClassifier)
         and not parts.moved

@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
+from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..other_models.text_steps import other_edits, warn_of_text_edits
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
 from ..utils import html
@@ -177,6 +179,12 @@ def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Su
         found = names()
         more = {"feature_name": lambda column: str(found[column]), **more}
     space = "certificates apply to the input of the last step of the Pipeline, not to its own input"
+    steps = [step for _, step in model.steps[:-1]]
+    oracle = getattr(last, "oracle", None) or Identity()
+    edits = other_edits(oracle, steps, X)
+    if edits is not None:
+        space += f". {edits[0]}"
+        warn_of_text_edits(oracle, steps, X, stacklevel=4)
     rows = model[:-1].transform(X) if len(model) > 1 else X
     return subject_of(last, rows, y, shape, **{"space": space, **more})
 

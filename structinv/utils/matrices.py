@@ -77,8 +77,8 @@ def refuse_half_or_masked(name: str, X: Any) -> None:
 def check_indices(name: str, X: Any, first: int = 0) -> None:
     """Raise ValueError if a sparse matrix has invalid indices.
 
-    Compiled functions would read outside the arrays. scikit-learn checks only the values. Other objects than sparse matrices are ignored. `first` is the
-    number of the first row, for messages.
+    Compiled functions would read outside the arrays. scikit-learn checks only the values. Objects other
+    than sparse matrices are ignored. `first` is the number of the first row, for messages.
 
     Examples
     --------
