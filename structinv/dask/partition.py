@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, _get_feature_names
+from sklearn.utils.validation import _get_feature_names
 
 from ..estimators.fingerprint import digest
+from ..estimators.parameters import checked_weights
 from ..estimators.problem import Problem
 from ..estimators.row_shapes import canonical
 from ..estimators.target_labels import one_a_row
@@ -172,7 +173,7 @@ def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
         raise ValueError("y must contain finite numbers, got NaN or infinity")
     checked = np.ones(n)
     if weights is not None and n > 0:
-        checked = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+        checked = checked_weights(weights, rows, part=True)
     return Block(rows, labels, checked, names)
 
 

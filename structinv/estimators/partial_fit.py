@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight
 
 from ..rows import RowSource
 from ..solvers import Pegasos, Solution, Status
@@ -15,7 +14,7 @@ from ..solvers.pegasos import StreamSum
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
-from .parameters import check_oracle_type
+from .parameters import check_oracle_type, checked_weights
 from .resource_estimates import linear_functions
 from .row_shapes import check_shape, for_oracle, learn_shape, shaped
 from .row_sources import (
@@ -158,7 +157,7 @@ def _weights(
             "class_weight must be a dict or None in partial_fit, where class frequencies are unknown, "
             f"got {estimator.class_weight!r}"
         )
-    factor = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    factor = checked_weights(sample_weight, X, part=True)
     factors = class_factors(estimator.class_weight, classes, classes, np.ones(len(classes)))
     return estimator.C * factor * factors[np.searchsorted(classes, y)]
 
