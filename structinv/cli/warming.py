@@ -23,7 +23,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ..utils.jit import Stopwatch, cache_folder, compiled_functions, save_one_at_a_time
+from ..utils.jit import Stopwatch, cache_folder, cache_is_written, compiled_functions, save_one_at_a_time
 from ..utils.resources import available_cpus
 from .messages import say
 from .warm_jobs import JOBS, Job
@@ -128,4 +128,9 @@ def _run(number: int) -> int:
         # Small fits need not converge.
         warnings.simplefilter("ignore")
         JOBS[number].run()
+    if not cache_is_written():
+        raise ValueError(
+            f"the cache of compiled functions in {cache_folder()} cannot be written: free space on its "
+            "disk, or set NUMBA_CACHE_DIR to another folder"
+        )
     return compiled_functions() - before
