@@ -25,7 +25,7 @@ from rich.progress import (
 
 from ..utils.jit import Stopwatch, cache_folder, cache_is_written, compiled_functions, save_one_at_a_time
 from ..utils.resources import available_cpus
-from .messages import say
+from .messages import quiet_console, say
 from .warm_jobs import JOBS, Job
 
 
@@ -96,7 +96,7 @@ def _reported(jobs: dict[Future[int], Job], console: Console) -> int:
         TimeElapsedColumn(),
     )
     total = 0
-    screen = Console(stderr=True)
+    screen = quiet_console()
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         task = progress.add_task("compiling", total=len(jobs))
         for done in as_completed(jobs):

@@ -18,6 +18,7 @@ from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
 from .compile_notice import Clock, CompileNotice
+from .printing import log_warning
 
 _LOG = logging.getLogger("structinv")
 _NOT_CACHED = (
@@ -72,13 +73,13 @@ class _Compiler(event.Listener):
         """Warn once that no folder of the cache is writable."""
         if self.caches:
             self.caches = False
-            _LOG.warning(_NOT_CACHED)
+            log_warning(_LOG, _NOT_CACHED)
 
     def cache_failed(self, folder: str, error: Exception) -> None:
         """Warn once that the cache in a folder is broken, or on a full disk."""
         if not self._cache_failed:
             self._cache_failed = True
-            _LOG.warning(_UNUSABLE, folder, f"{type(error).__name__}: {error}")
+            log_warning(_LOG, _UNUSABLE, folder, f"{type(error).__name__}: {error}")
 
 
 def _is_ours(event: Any) -> bool:
