@@ -30,8 +30,8 @@ with _command_line_imports():
     from .utils.exceptions import (
         CheckError,
         IndefiniteKernelWarning,
+        TextEditsWarning,
         UninformativeFitWarning,
-        UnitLengthWarning,
     )
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
     "RepresenterClassifier",
     "RepresenterRegressor",
     "UninformativeFitWarning",
-    "UnitLengthWarning",
+    "TextEditsWarning",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",

@@ -1,5 +1,6 @@
 """Compiled functions: kept where that can be, and compiling neither silent nor booked as training."""
 
+import errno
 import logging
 import os
 import re
@@ -107,17 +108,66 @@ def test_a_missing_cache_is_warned_of_once(monkeypatch, silent, caplog):
     assert "NUMBA_CACHE_DIR" in record.getMessage()
 
 
+SOURCE = "from structinv.utils.jit import njit\n\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
+
+
+def defined(folder):
+    """Return a new function that is cached in a folder."""
+    source, names = folder / "grown.py", {}
+    if not source.exists():
+        source.write_text(SOURCE)
+    exec(compile(SOURCE, str(source), "exec"), names)
+    return names["grown"]
+
+
+def full(*arguments):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("broken", ["empty index", "cut index", "other index", "empty data", "cut data"])
+def test_a_broken_file_of_the_cache_is_as_an_absent_one(tmp_path, monkeypatch, silent, caplog, broken):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    assert defined(tmp_path)(1) == 2
+    (path,) = tmp_path.rglob("*.nbi" if "index" in broken else "*.nbc")
+    content = path.read_bytes()
+    path.write_bytes(
+        {"e": b"", "c": content[: len(content) // 2], "o": b"no pickle" + content}[broken[0]]
+    )
+    assert defined(tmp_path)(1) == 2
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert f"cache of compiled functions in {path.parent} cannot be used (" in record.getMessage()
+    # The next process finds an intact cache.
+    monkeypatch.setattr(jit, "_COMPILER", jit._Compiler())
+    caplog.clear()
+    again = defined(tmp_path)
+    assert again(1) == 2
+    assert (sum(again.stats.cache_hits.values()), caplog.records) == (1, [])
+    assert jit.cache_is_written()
+
+
+@pytest.mark.parametrize("place", ["_open_for_write", "_save_index", "_save_data", "_load_index"])
+def test_a_full_disk_is_as_no_cache(tmp_path, monkeypatch, silent, caplog, place):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(caching.IndexDataCacheFile, place, full)
+    function = defined(tmp_path)
+    assert (function(1), function(1.0), function(1j)) == (2, 2.0, 1 + 1j)
+    (record,) = caplog.records
+    assert (
+        f"in {tmp_path / '__pycache__'} cannot be used (OSError: [Errno 28] No space"
+        in record.getMessage()
+    )
+    assert not jit.cache_is_written()
+
+
 @pytest.mark.parametrize("edited", [False, True])
 def test_functions_of_a_changed_file_are_not_cached(tmp_path, monkeypatch, edited):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     source, folder = tmp_path / "grown.py", tmp_path / "__pycache__"
-    text = "from structinv.utils.jit import njit\n\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
-    source.write_text(text)
-    names = {}
-    exec(compile(text, str(source), "exec"), names)
+    grown = defined(tmp_path)
     if edited:
-        source.write_text(text.replace("x + 1", "x + 20"))
-    assert names["grown"](1) == 2
+        source.write_text(SOURCE.replace("x + 1", "x + 20"))
+    assert grown(1) == 2
     assert any(folder.rglob("*.nbi")) is not edited
 
 

@@ -264,6 +264,29 @@ def test_partitions_of_a_single_class(client, mails):
     assert found.classes_.tolist() == ["ham", "spam"]
 
 
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_partition_may_have_weights_of_zero_only(client, regression):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 5))
+    y = X[:, 0] + (0.0 if regression else 0.1 * rng.normal(size=90) > 0)
+    y = y if regression else np.where(y > 0.5, "a", "b")
+    weights = np.where(np.arange(90) < 30, 0.0, 1.0)
+    local, kind = (
+        (InvariantLinearSVR, DaskInvariantLinearSVR)
+        if regression
+        else (InvariantLinearSVC, DaskInvariantLinearSVC)
+    )
+    optimum = local(Box(0.02), C=0.1, tol=1e-5, random_state=0).fit(X, y, weights)
+    given = [da.from_array(each, chunks=30) for each in (X, y, weights)]
+    found = kind(Box(0.02), C=0.1, client=client, random_state=0).fit(*given)
+    check_bounds(found, optimum, 1e-3)
+    assert found.score(*given) == pytest.approx(found.to_local().score(X, y, weights))
+    nothing = da.zeros(90, chunks=30)
+    for call in (found.fit, found.score):
+        with pytest.raises(ValueError, match="sample_weight must be above 0 for at least one sample"):
+            call(*given[:2], nothing)
+
+
 @pytest.mark.parametrize("kind", ["str", "category", "string[pyarrow]", "object"])
 def test_data_frames_with_labels_of_many_kinds(client, mails, kind):
     if "pyarrow" in kind:

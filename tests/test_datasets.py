@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from structinv.datasets import load_jsonlines, load_svmlight, load_table, make_mail_like, read_idx
+from structinv.datasets.in_blocks import svmlight_blocks
 from structinv.datasets.opening import in_columns, kind_of, rereadable
 from structinv.datasets.readers import line_of_row
 
@@ -100,6 +101,12 @@ def test_svmlight_numbering_can_be_fixed(tmp_path):
         "inf 1:1",
         "1 99999999999999999999:1",
         "1 1:\N{GREEK SMALL LETTER ALPHA}",
+        "1 1:1_0",
+        "1 1_0:1",
+        "1_0 1:1",
+        "1 qid:1_0 1:1",
+        " +9007199254740993 1:1",
+        "-123456789012345678901 1:1",
     ],
 )
 @pytest.mark.parametrize("place", [1, 2, 60, 100])
@@ -110,6 +117,21 @@ def test_svmlight_names_the_first_broken_line(tmp_path, ending, broken, place):
     path = write(tmp_path / f"rows.svm{ending}", "\n".join(lines).encode())
     with pytest.raises(ValueError, match=rf"rows.svm{ending}, line {place}: must be 'label"):
         load_svmlight(path)
+
+
+def test_svmlight_reads_exact_large_labels_and_comments_with_underscores(tmp_path):
+    lines = b"9007199254740992 1:1 # a_b\n-1152921504606846976\n00000000000000000005\n1e300 2:1\n"
+    y = load_svmlight(write(tmp_path / "rows.svm", lines))[1]
+    assert y.tolist() == [2**53, -(2**60), 5, 1e300]
+
+
+def test_svmlight_labels_that_a_float_would_merge_are_named(tmp_path):
+    path = write(tmp_path / "rows.svm", b"9007199254740992 1:1\n9007199254740993 2:1\n")
+    message = r"line 2: .*the label rounds to 9007199254740992: use integers up to 2\*\*53"
+    with pytest.raises(ValueError, match=message):
+        load_svmlight(path)
+    with pytest.raises(ValueError, match=message):
+        list(svmlight_blocks(path))
 
 
 def test_svmlight_errors_shorten_a_broken_line(tmp_path):
@@ -189,6 +211,7 @@ def test_jsonlines_with_other_keys_and_without_labels(tmp_path):
         (b'{"text": "x", "label": null}', "label key 'label'.*got None"),
         (b'{"text": "x", "label": 1.5}', "label key 'label'.*got 1.5"),
         (b'{"text": "x", "label": "spam"}', "one kind: 'spam' is str"),
+        (b'{"text": "x", "label": 9223372036854775808}', "64-bit integers or strings, got 92233"),
         (b'{"text": "\xff", "label": 1}', "not UTF-8"),
         (b"[" * 100_000, "not JSON"),
     ],
@@ -257,6 +280,7 @@ class TestTables:
             (b"a,label\n1,x\n2\n", "line 3: must have the 2 cells of the header, got 1"),
             (b"a,label\n1,x\ntwo,y\n", "line 3: cells must be finite numbers, got 'two'"),
             (b"a,label\nnan,x\n", "line 2: cells must be finite numbers"),
+            (b"a,label\n1_0,x\n", "line 2: cells must be finite numbers, got '1_0'"),
             (b"a,label\n", "contains no rows"),
             (b"a,label\n1,\xff\n", "not UTF-8"),
             (b"", "is empty"),

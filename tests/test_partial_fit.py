@@ -152,6 +152,31 @@ def test_wrong_batches_leave_the_model_as_it_was():
         streaming().partial_fit(X[:1], y[:1])
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_of_weight_zero_are_as_absent(n_classes):
+    X, y = counts(n_classes)
+    weight = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.5)
+    weight[:60] = weight[90:120] = 0.0
+    model, other = streaming(FDrop(1)), streaming(FDrop(1))
+    for first in range(0, len(y), 30):
+        part = slice(first, first + 30)
+        model.partial_fit(X[part], y[part], np.unique(y), weight[part])
+        kept = np.flatnonzero(weight[part] > 0) + first
+        if len(kept):
+            other.partial_fit(X[kept], y[kept], np.unique(y), weight[kept])
+        else:
+            assert np.all(np.isfinite(model.coef_))
+    np.testing.assert_allclose(model.coef_, other.coef_)
+    assert model.solution_.dual == pytest.approx(other.solution_.dual)
+
+
+def test_weights_of_one_class_alone_are_allowed():
+    X, y = counts()
+    for weight in (y == "a", np.zeros(len(y)), y == "b"):
+        model = streaming().partial_fit(X, y, sample_weight=weight.astype(float))
+        assert np.all(np.isfinite(model.coef_))
+
+
 class TestRowsInBlocks:
     @pytest.fixture
     def rows(self, monkeypatch):
@@ -161,10 +186,12 @@ class TestRowsInBlocks:
         order = np.argsort(y, kind="stable")
         return MatrixRows(sp.csr_matrix(X[order])), y[order]
 
-    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("weighted", [False, True, "some"])
     def test_each_block_is_a_batch(self, rows, weighted):
         rows, y = rows
         weight = np.linspace(0.5, 2.0, len(y)) if weighted else None
+        if weighted == "some":
+            weight[: len(y) // 2] = 0.0
         whole = streaming(FDrop(1)).partial_fit(rows, y, sample_weight=weight)
         model, edges = streaming(FDrop(1)), rows.edges(200)
         assert len(edges) > 5
@@ -174,7 +201,7 @@ class TestRowsInBlocks:
         np.testing.assert_array_equal(whole.coef_, model.coef_)
         assert whole.solution_.dual == model.solution_.dual
         assert whole.n_iter_ == len(edges) - 1
-        assert whole.solution_.oracle_calls >= len(y)
+        assert whole.solution_.oracle_calls >= (len(y) if weight is None else np.count_nonzero(weight))
 
     def test_a_stream_goes_on(self, rows):
         rows, y = rows

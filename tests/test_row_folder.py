@@ -350,7 +350,7 @@ class TestRefusedRows:
     def test_indices_out_of_range(self, tmp_path, index):
         X = sp.csr_matrix(np.eye(3))
         X.indices[1] = index
-        with pytest.raises(ValueError, match=f"features must be from 0 to 2, got {index} in row 1$"):
+        with pytest.raises(ValueError, match=f"X must have indices from 0 to 2, got {index} in row 1$"):
             write(tmp_path / "rows", X)
 
     def test_wider_blocks_without_large_indices_fit(self, tmp_path):

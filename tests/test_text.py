@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantTextClassifier, UnitLengthWarning, certify
+from structinv import InvariantLinearSVC, InvariantTextClassifier, TextEditsWarning, certify
 from structinv.estimators import TextVectorizer
 from structinv.oracles import Box, FAdd, FDrop, TokenEdits
 
@@ -242,13 +242,13 @@ def test_certify_warns_of_texts_without_features():
 def test_rows_of_unit_length_are_told_to_be_other_than_texts():
     for machine in (InvariantLinearSVC(random_state=0), LinearSVC()):
         scaled = make_pipeline(TfidfVectorizer(), machine).fit(TEXTS, Y)
-        with pytest.warns(UnitLengthWarning, match="all rows have Euclidean length 1, and FDrop edits"):
+        with pytest.warns(TextEditsWarning, match="all rows have Euclidean length 1, and FDrop edits"):
             certify(scaled, FDrop(1), TEXTS, Y)
         fixed = make_pipeline(TfidfVectorizer(norm=None), machine).fit(TEXTS, Y)
         dense = make_pipeline(*scaled[:-1], FunctionTransformer(sp.csr_matrix.toarray), scaled[-1])
         for model, oracle in ((fixed, FDrop(1)), (dense, Box(0.01))):
             with warnings.catch_warnings():
-                warnings.simplefilter("error", UnitLengthWarning)
+                warnings.simplefilter("error", TextEditsWarning)
                 certify(model, oracle, TEXTS, Y)
 
 

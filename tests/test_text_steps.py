@@ -1,120 +1,161 @@
-"""Dual state of text edits that insert features, against planes of the sum."""
+"""Warnings of certificates for features that are no words of the text."""
 
-import itertools
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, Normalizer
+from sklearn.svm import LinearSVC
 
-from structinv.dual import dual_state
-from structinv.dual.case import Case
-from structinv.dual.insertion_state import InsertionState
-from structinv.oracles.text.text_edits import TextEdits, counted
-from structinv.oracles.text.text_grams import Grams
-from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
-from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary
-from structinv.terms import Objective, WorstCase
+from structinv import InvariantLinearSVC, TextEditsWarning, certify, report, select_changes
+from structinv.inspection import security_curve
+from structinv.model_selection import certified_accuracy_scorer
+from structinv.oracles import Box, FAdd, FDrop, FEdit, Protected
 
-from .covering import pairs
+from .test_text import TEXTS, Y
 
-SETTINGS = {
-    "words": ["add", "replace"],
-    "binary": [False, True],
-    "longest": [1, 2, 3],
-    "changes": [1, 3],
-    "only": [None, 1, 0],
-    "weight": [0.1, 3.0],
-    "allowed": [False, True],
-}
-
-
-def texts(seed=0, n=14):
-    """Texts over six tokens and one unknown, some of them empty; and labels."""
-    rng = np.random.default_rng(seed)
-    names, sizes = [*"abcdef", "?"], rng.integers(0, 7, n)
-    y = np.arange(n) % 2
-    likely = np.array([[4, 3, 2, 1, 1, 1, 1], [1, 1, 1, 2, 3, 4, 1.0]])
-    drawn = [
-        rng.choice(7, size, p=likely[label] / likely[label].sum())
-        for size, label in zip(sizes, y, strict=True)
-    ]
-    return [[names[token] for token in text] for text in drawn], y
-
-
-def problem(words, binary, longest, changes, only, weight, allowed, seed=0):
-    """The program of all edits of these texts."""
-    known, y = texts(seed)
-    orders = range(1, longest + 1)
-    found = [gram for order in orders for gram in itertools.product("abcdef", repeat=order)]
-    there = {tuple(t[i : i + order]) for t in known for order in orders for i in range(len(t))}
-    grams = Grams([gram for gram in found if len(gram) == 1 or gram in there])
-    documents = grams.encoded(known)
-    rng = np.random.default_rng(seed)
-    values = np.ones(grams.n_features) if binary else rng.uniform(0.5, 2.0, grams.n_features)
-    chosen = np.arange(3) if allowed else None
-    oracle = TextEdits(documents, grams, values, words, changes, binary, chosen)
-    X = counted(grams.counts(documents), values, binary)
-    changed = oracle if only is None else oracle.only_for(only)
-    term = WorstCase(X, y, changed, Binary(), weight)
-    return Objective(ExplicitSpace(X.shape[1], intercept=True), [term])
-
-
-def state_of(objective):
-    return dual_state(objective.terms[0], objective.space, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(list(SETTINGS), pairs(*SETTINGS.values()))
-def test_the_optimum_equals_that_of_planes(words, binary, longest, changes, only, weight, allowed):
-    objective = problem(words, binary, longest, changes, only, weight, allowed)
-    if words == "replace" or longest > 1:
-        assert isinstance(state_of(objective), InsertionState)
-    found = solve(objective, FrankWolfe(), Gap(1e-6), random_state=0)
-    other = solve(objective, BMRM(), Gap(1e-6), random_state=0)
-    assert found.status is Status.CONVERGED
-    assert found.primal == pytest.approx(other.primal, rel=3e-6)
-    for record in found.history:
-        assert record.dual <= other.primal * (1 + 1e-9)
-        assert record.primal >= other.dual * (1 - 1e-9)
+HASHED = HashingVectorizer(n_features=64, norm=None, alternate_sign=False)
+OTHERS = [
+    ([CountVectorizer(ngram_range=(1, 2))], r"CountVectorizer\(ngram_range=\(1, 2\)\) counts groups of"),
+    (
+        [TfidfVectorizer(ngram_range=(2, 2), norm=None)],
+        r"TfidfVectorizer\(ngram_range=\(2, 2\)\) counts",
+    ),
+    ([CountVectorizer(analyzer="char")], r"CountVectorizer\(analyzer='char'\) counts parts of words"),
+    ([CountVectorizer(analyzer="char_wb", ngram_range=(2, 3))], r"analyzer='char_wb'\) counts parts"),
+    (
+        [HashingVectorizer(n_features=64, norm=None)],
+        "HashingVectorizer subtracts words that share a feature",
+    ),
+    (
+        [HashingVectorizer(n_features=64, norm="l1", alternate_sign=False)],
+        r"HashingVectorizer\(norm='l1'\) scales",
+    ),
+    ([TfidfVectorizer(norm="l1")], r"TfidfVectorizer\(norm='l1'\) scales each row"),
+    ([CountVectorizer(), TfidfTransformer(norm="l1")], r"TfidfTransformer\(norm='l1'\) scales each row"),
+    ([CountVectorizer(), Normalizer("max")], r"Normalizer\(norm='max'\) scales each row"),
+    ([TfidfVectorizer(), MaxAbsScaler()], r"TfidfVectorizer\(norm='l2'\) scales each row"),
+    ([CountVectorizer(), TruncatedSVD(3)], "TruncatedSVD mixes all words in each feature"),
+    (
+        [FeatureUnion([("one", CountVectorizer()), ("two", CountVectorizer(ngram_range=(2, 2)))])],
+        r"ngram_range=\(2, 2\)\) counts groups",
+    ),
+    ([make_pipeline(CountVectorizer(ngram_range=(1, 2)))], r"ngram_range=\(1, 2\)\) counts groups"),
+]
+WORDS = [
+    [CountVectorizer()],
+    [CountVectorizer(binary=True, min_df=2)],
+    [TfidfVectorizer(norm=None, sublinear_tf=True), MaxAbsScaler()],
+    [CountVectorizer(analyzer=str.split, ngram_range=(1, 2))],
+    [HASHED],
+    [CountVectorizer(), FunctionTransformer(np.log1p, accept_sparse=True)],
+]
+bigrams = CountVectorizer(ngram_range=(1, 2))
+warns = pytest.warns(TextEditsWarning, match="ngram_range=.1, 2.. counts groups of words, but F")
 
 
-def insertion_state(objective):
-    return InsertionState(Case(objective.terms[0], objective.space), np.random.default_rng(0))
-
-
-def heights(planes, space, f):
-    return planes.offsets - space.scores(f, planes.normals)
+def dense(X):
+    return X.toarray() if hasattr(X, "toarray") else X
 
 
 @pytest.mark.parametrize(
-    ("sweeps", "longest", "binary", "words"),
-    pairs([1, 4], [1, 2], SETTINGS["binary"], SETTINGS["words"]),
+    "machine", [LinearSVC(), InvariantLinearSVC(random_state=0)], ids=["their", "own"]
 )
-def test_planes_bound_the_losses(words, binary, longest, sweeps):
-    objective = problem(words, binary, longest, 2, None, 0.7, False, seed=1)
-    (term,), space, rng = objective.terms, objective.space, np.random.default_rng(0)
-    state, f = insertion_state(objective), space.zeros()
-    for _ in range(sweeps):
-        state.sweep(f)
-    before, f = f, state.combination()
-    if state.lost < 1e-12:
-        # All that rows add together could be shared out between them.
-        np.testing.assert_allclose(f, before, atol=1e-9)
-    planes = state.planes()
-    np.testing.assert_allclose(
-        space.combine(planes.normals, term.weights[planes.blocks] * planes.alphas), f, atol=1e-9
-    )
-    assert term.weights[planes.blocks] @ (planes.alphas * planes.offsets) == pytest.approx(state.offset)
-    for scale in (0.1, 1.0, 10.0):
-        for g in scale * rng.standard_normal((20, space.size)):
-            _, attained = term.values(space, g)
-            assert np.all(heights(planes, space, g) <= attained[planes.blocks] + 1e-9 * scale)
-    again = insertion_state(objective)
-    again.restore(planes)
-    # Where sharing loses something, the planes themselves may be worth more.
-    assert again.rest is None or binary
-    g = again.combination()
-    assert again.offset - 0.5 * g @ g >= state.offset - 0.5 * f @ f - 1e-7
-    taken = again.planes()
-    for g in rng.standard_normal((20, space.size)):
-        _, attained = term.values(space, g)
-        assert np.all(heights(taken, space, g) <= attained[taken.blocks] + 1e-9)
+@pytest.mark.parametrize(("steps", "message"), OTHERS)
+def test_steps_that_make_other_features_than_words_are_named(steps, message, machine):
+    oracle = Protected(FDrop(1), [0])
+    model = make_pipeline(*steps, machine).fit(TEXTS, Y)
+    with pytest.warns(TextEditsWarning, match=message) as caught:
+        certify(model, oracle, TEXTS, Y)
+    text = str(caught[0].message)
+    assert "but Protected edits single features. These certificates do not hold for edits of" in text
+    assert text.endswith("or certify tokens with structinv.InvariantTextClassifier")
+    assert [each.filename for each in caught] == [__file__]
+
+
+@pytest.mark.parametrize("steps", WORDS)
+def test_words_pass_without_a_warning(steps):
+    model = make_pipeline(*steps, LinearSVC()).fit(TEXTS, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TextEditsWarning)
+        certify(model, FDrop(1), TEXTS, Y)
+        certify(model, FAdd(1, present=True), TEXTS, Y)
+
+
+def test_other_oracles_pass_without_a_warning():
+    model = make_pipeline(bigrams, FunctionTransformer(dense), LinearSVC()).fit(TEXTS, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TextEditsWarning)
+        certify(model, Box(0.1), TEXTS, Y)
+
+
+@pytest.mark.parametrize("oracle", [FAdd(1), FEdit(1, add=1.0)])
+def test_additions_to_shared_columns_are_named(oracle):
+    model = make_pipeline(HASHED, LinearSVC()).fit(TEXTS, Y)
+    with pytest.warns(TextEditsWarning, match="HashingVectorizer adds words that share a feature"):
+        certify(model, oracle, TEXTS, Y)
+
+
+def test_letters_whose_lower_case_depends_on_neighbors_are_named():
+    texts = [*TEXTS, "\u0391\u03a3.\u03b1\u03b1"]
+    model = make_pipeline(CountVectorizer(), LinearSVC()).fit(texts, [*Y, "ham"])
+    with pytest.warns(TextEditsWarning, match=r"lowercase=True\) converts the letters .* by their"):
+        certify(model, FDrop(1), texts)
+    for other in (CountVectorizer(lowercase=False), CountVectorizer(preprocessor=str.casefold)):
+        model = make_pipeline(other, LinearSVC()).fit(texts, [*Y, "ham"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", TextEditsWarning)
+            certify(model, FDrop(1), texts)
+
+
+class TestEveryEntryWarns:
+    @pytest.fixture
+    def model(self):
+        return make_pipeline(bigrams, InvariantLinearSVC(FDrop(1), random_state=0)).fit(TEXTS, Y)
+
+    def test_searches_thresholds_and_frozen_models(self, model):
+        search = GridSearchCV(model, {"invariantlinearsvc__C": [0.1, 1.0]}, cv=2).fit(TEXTS, Y)
+        outside = FixedThresholdClassifier(FrozenEstimator(model), threshold=0.1, pos_label="spam")
+        inside = FixedThresholdClassifier(model[-1], threshold=0.1, pos_label="spam")
+        for each in (search, FrozenEstimator(model), outside.fit(TEXTS, Y)):
+            with warns:
+                certify(each, None, TEXTS, Y)
+        with warns:
+            certify(make_pipeline(bigrams, inside).fit(TEXTS, Y), None, TEXTS, Y)
+
+    def test_columns_of_a_table(self):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame({"text": TEXTS})
+        columns = ColumnTransformer([("words", CountVectorizer(ngram_range=(1, 2)), "text")])
+        model = make_pipeline(columns, LinearSVC()).fit(frame, Y)
+        with warns:
+            certify(model, FDrop(1), frame, Y)
+
+    def test_curves_scorers_and_selections(self, model):
+        with warns:
+            security_curve({"m": model}, TEXTS, Y, oracle=FDrop(1), n_changes=[1], label="spam")
+        with warns:
+            certified_accuracy_scorer(FDrop(1))(model, TEXTS, Y)
+        with warns:
+            select_changes(model, TEXTS, Y, {"invariantlinearsvc__C": [0.1]}, cv=2)
+
+    def test_reports(self, model, tmp_path):
+        pytest.importorskip("jinja2")
+        with warns as caught:
+            report.write(tmp_path / "report.html", model, TEXTS, Y, n_examples=1)
+        assert [each.filename for each in caught] == [__file__]
+        assert (
+            "not to its own input. CountVectorizer(ngram_range=(1, 2)) counts groups of words. One"
+            in ((tmp_path / "report.html").read_text())
+        )

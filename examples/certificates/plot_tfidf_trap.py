@@ -26,7 +26,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantTextClassifier, UnitLengthWarning, certify
+from structinv import InvariantTextClassifier, TextEditsWarning, certify
 from structinv.oracles import FDrop, TokenEdits
 
 rng = np.random.default_rng(0)
@@ -70,12 +70,12 @@ for name, model in filters.items():
     oracle = TokenEdits("drop", 3) if name.endswith("tokens") else FDrop(3)
     model.fit(train, y_train)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnitLengthWarning)
+        warnings.simplefilter("always", TextEditsWarning)
         certified[name] = certify(model, oracle, test, y_test).correct
     print(f"{name:<27}", *{warning.category.__name__ for warning in caught})
 
 # %%
-# ``certify`` detects rows of unit length and warns. It cannot see that columns are bigrams.
+# ``certify`` detects rows of unit length and steps that count bigrams, and warns.
 #
 # Try every deletion
 # ------------------
@@ -121,5 +121,5 @@ ax.set(
 # 0.830.
 #
 # Certify texts with :class:`~structinv.InvariantTextClassifier`, or use ``CountVectorizer()`` or
-# ``TfidfVectorizer(norm=None)`` on single words. See also :class:`~structinv.UnitLengthWarning` and
+# ``TfidfVectorizer(norm=None)`` on single words. See also :class:`~structinv.TextEditsWarning` and
 # :doc:`/guide/texts`.

@@ -23,7 +23,7 @@ from ..structures.competitors import Competitors
 from ..structures.decodings import Decoding
 from ..structures.layout import laid_out
 from ..terms.scenarios import scenarios_of
-from ..utils.exceptions import UnitLengthWarning
+from ..utils.exceptions import TextEditsWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
 from ..utils.summaries import Summarized, Summary, how_many, number_of, one_line, share
 
@@ -335,7 +335,7 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
             "In a normalized text, an edited word changes all features, so these certificates do not "
             "hold for edits of the text. Pass norm=None to TfidfVectorizer, or certify tokens with "
             "structinv.InvariantTextClassifier",
-            UnitLengthWarning,
+            TextEditsWarning,
             stacklevel=stacklevel,
         )
 

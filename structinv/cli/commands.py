@@ -23,7 +23,7 @@ from .converting import convert_file
 from .demo import run_demo
 from .features import ReadOptions
 from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
-from .messages import one_line_errors, say, working_on
+from .messages import one_line_errors, quiet_console, say, working_on
 from .model_file import SavedModel, load_model
 from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels
@@ -187,7 +187,7 @@ def fit(
     if learner.task == "rows":
         check_rows(classifier, oracle, features, X, y)
     counts = task.counts(features, X)
-    console = Console(stderr=is_standard(output))
+    console = quiet_console(error=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
     if memory is not None:
         classifier.set_params(memory_limit=memory)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, ParamSpec
+from typing import IO, Any, ParamSpec, cast
 
 import typer
 from rich.console import Console
@@ -25,6 +25,7 @@ from rich.progress import (
 
 from ..utils.compile_notice import compiling_shown_by
 from ..utils.passes import passes_shown_by
+from ..utils.printing import Quiet
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
@@ -85,7 +86,12 @@ def say(text: str) -> None:
     text = _PARAMETER.sub(lambda found: f"{found[1]}--{found[2].replace('_', '-')} must", text)
     for in_python, in_shell in _PHRASES.items():
         text = text.replace(in_python, in_shell)
-    typer.echo("structinv: " + " ".join(text.split()), err=True)
+    typer.echo("structinv: " + " ".join(text.split()), cast(IO[str], Quiet(sys.stderr)))
+
+
+def quiet_console(error: bool = True) -> Console:
+    """Return a console of standard error or output that ignores a lost stream."""
+    return Console(file=cast(IO[str], Quiet(sys.stderr if error else sys.stdout)))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -95,7 +101,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 @contextmanager
 def working_on(what: str) -> Iterator[None]:
     """Show a spinner with the elapsed time on standard error, if it is a terminal."""
-    console = Console(stderr=True)
+    console = quiet_console()
     if not console.is_terminal:
         yield
         return
@@ -129,7 +135,7 @@ def progress_of(what: str, total: int | None) -> Iterator[Callable[[int], None]]
     show : callable
         Function that takes the amount of finished work and updates the bar.
     """
-    console = Console(stderr=True)
+    console = quiet_console()
     if not console.is_terminal:
         yield lambda done: None
         return

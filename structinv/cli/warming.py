@@ -23,9 +23,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ..utils.jit import Stopwatch, cache_folder, compiled_functions, save_one_at_a_time
+from ..utils.jit import Stopwatch, cache_folder, cache_is_written, compiled_functions, save_one_at_a_time
 from ..utils.resources import available_cpus
-from .messages import say
+from .messages import quiet_console, say
 from .warm_jobs import JOBS, Job
 
 
@@ -96,7 +96,7 @@ def _reported(jobs: dict[Future[int], Job], console: Console) -> int:
         TimeElapsedColumn(),
     )
     total = 0
-    screen = Console(stderr=True)
+    screen = quiet_console()
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         task = progress.add_task("compiling", total=len(jobs))
         for done in as_completed(jobs):
@@ -128,4 +128,9 @@ def _run(number: int) -> int:
         # Small fits need not converge.
         warnings.simplefilter("ignore")
         JOBS[number].run()
+    if not cache_is_written():
+        raise ValueError(
+            f"the cache of compiled functions in {cache_folder()} cannot be written: free space on its "
+            "disk, or set NUMBA_CACHE_DIR to another folder"
+        )
     return compiled_functions() - before

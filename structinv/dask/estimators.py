@@ -18,7 +18,7 @@ from ..solvers import Solver
 from ..structures import Regression
 from .certificates import DaskCertificate, DaskPredictionBounds
 from .linear import DaskLinearMachine
-from .machine import result_of
+from .machine import check_positive, result_of
 from .partition import Block, checked_block
 
 
@@ -348,6 +348,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
             return float(super().score(X, y, sample_weight))
         sums = self._summed(_squares, X, y, sample_weight)
         weight, error, total, square = sums[:4]
+        check_positive(weight)
         spread = square - total**2 / weight
         return float(1.0 - error / spread) if spread > 0 else float(error == 0)
 
@@ -377,7 +378,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
     """Return the weight of a block, and of its correct predictions."""
     block = checked_block(X, y, weights)
-    if len(block.y) == 0:
+    if not block.weights.any():
         return np.zeros(2)
     predicted, weights = model.predict(X), block.weights
     correct = accuracy_score(block.y, predicted, normalize=False, sample_weight=weights)

@@ -177,8 +177,7 @@ class DaskMachine(InvariantEstimator):
     def _check_rows(self, rows: DistributedRows, oracle: InvarianceOracle, n_features: int) -> None:
         """Raise an error if all weights are 0, or if the oracle does not support the rows."""
         check_suits(oracle, rows.sparse, n_features, "dense blocks")
-        if not any(each.weight > 0 for each in rows.facts):
-            raise ValueError("sample_weight must be above 0 for at least one sample")
+        check_positive(sum(each.weight for each in rows.facts))
 
     @abstractmethod
     def _space(self, problem: Problem) -> ExplicitSpace:
@@ -266,6 +265,7 @@ class DaskMachine(InvariantEstimator):
     def _accuracy(self, sums: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
         """Return the weighted accuracy; `sums` returns the total and the correct weight."""
         weight, correct = self._summed(sums, X, y, sample_weight)
+        check_positive(weight)
         return float(correct / weight)
 
     def _summed(self, function: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
@@ -279,6 +279,12 @@ class DaskMachine(InvariantEstimator):
         with _note_on_lost_data():
             total: np.ndarray = self._running_client().compute(parts[0]).result()
         return total
+
+
+def check_positive(weight: float) -> None:
+    """Raise ValueError unless the sum of all sample weights is above 0."""
+    if not weight > 0:
+        raise ValueError("sample_weight must be above 0 for at least one sample")
 
 
 @contextmanager

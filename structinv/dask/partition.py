@@ -21,7 +21,7 @@ from ..estimators.target_labels import one_a_row
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..terms import WorstCase
-from ..utils.matrices import Matrix, refuse_masked, stack
+from ..utils.matrices import Matrix, check_indices, refuse_masked, stack
 
 # Content of a partition, in this order.
 ARGUMENTS = ("X", "y", "sample_weight", "position_weight")
@@ -136,6 +136,7 @@ def refuse_other_indices(*given: Any) -> None:
 def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
     """Validate rows, which may be empty; return them and their column names."""
     refuse_masked("X", X)
+    check_indices("X", X)
     columns = _get_feature_names(X)
     if np.ndim(X) != 2 and not sp.issparse(X):
         raise ValueError(f"X must have two dimensions, got shape {np.shape(X)}")
@@ -173,7 +174,7 @@ def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
         raise ValueError("y must contain finite numbers, got NaN or infinity")
     checked = np.ones(n)
     if weights is not None and n > 0:
-        checked = checked_weights(weights, rows)
+        checked = checked_weights(weights, rows, part=True)
     return Block(rows, labels, checked, names)
 
 

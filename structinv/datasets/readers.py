@@ -49,8 +49,8 @@ def load_svmlight(
     Raises
     ------
     ValueError
-        If the file is empty or truncated, or if a line is not valid. The message has the file and the
-        line.
+        If the file is empty or truncated, or if a line is not valid, such as one with an integer label
+        that a float would change. The message has the file and the line.
 
     See Also
     --------
@@ -94,7 +94,8 @@ def load_jsonlines(
     text_key : str, default="text"
         Key of the text, a string.
     label_key : str or None, default="label"
-        Key of the label; None for no labels. The labels of a file are strings, integers or booleans.
+        Key of the label; None for no labels. The labels of a file are strings, 64-bit integers or
+        booleans.
 
     Returns
     -------
@@ -246,10 +247,37 @@ def parse_svmlight(
     stream: BinaryIO, n_features: int | None, zero_based: bool | Literal["auto"]
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
     """Parse rows; raise ValueError or OverflowError without the line of an error."""
-    X, y = load_svmlight_file(stream, n_features=n_features, zero_based=zero_based)
+    X, y = load_svmlight_file(_Lines(stream), n_features=n_features, zero_based=zero_based)
     if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         raise ValueError("labels and values must be finite")
     return X, y
+
+
+class _Lines:
+    """Lines of rows for the parser of scikit-learn, without numbers that it would change."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self.read = stream, stream.read
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._stream:
+            # Python ignores underscores in numbers.
+            if b"_" in line and b"_" in line.partition(b"#")[0]:
+                raise ValueError("numbers must not contain underscores")
+            # Integers up to 2**53, which has 16 digits, are exact as floats.
+            if line.lstrip()[1:16].isdigit():
+                _check_label(line.split(maxsplit=1)[0])
+            yield line
+
+
+def _check_label(label: bytes) -> None:
+    """Raise ValueError for an integer that another float would replace."""
+    try:
+        exact = int(label)
+    except ValueError:
+        return
+    if exact != float(label):
+        raise ValueError(f"the label rounds to {float(label):.0f}: use integers up to 2**53")
 
 
 def located(
@@ -361,6 +389,8 @@ def _label(record: dict[str, Any], key: str, kind: type | None) -> str | bool | 
         raise ValueError(
             f"the label key {key!r} must contain a string, integer or boolean, {_found(record, key)}"
         )
+    if type(label) is int and not -(2**63) <= label < 2**63:
+        raise ValueError(f"labels must be 64-bit integers or strings, got {_cut(str(label), 60)}")
     if kind is not None and type(label) is not kind:
         raise ValueError(
             f"labels must be of one kind: {label!r} is {type(label).__name__},"

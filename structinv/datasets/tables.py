@@ -124,4 +124,5 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    # Python ignores underscores in numbers.
+    return "_" not in cell

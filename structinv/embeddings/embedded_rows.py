@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..utils.matrices import Matrix, refuse_half_or_masked
+from ..utils.matrices import Matrix, check_indices, refuse_half_or_masked
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:
@@ -21,9 +21,11 @@ def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: An
     TypeError
         For float16, and if scikit-learn raises it.
     ValueError
-        For stacks of images, with the shape to pass, and if scikit-learn raises it.
+        For stacks of images, with the shape to pass, for invalid indices of a sparse matrix, and if
+        scikit-learn raises it.
     """
     refuse_half_or_masked("X", X)
+    check_indices("X", X)
     shape = getattr(X, "shape", ())
     if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) > 1:
         shape = (len(X), *X[0].shape)

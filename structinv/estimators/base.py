@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -26,6 +25,7 @@ from ..terms import Objective
 from ..utils.matrices import Matrix, independent
 from ..utils.parameters import check_boolean, check_number
 from ..utils.passes import passes_shown_by
+from ..utils.printing import warn
 from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .fit_attempt import all_or_nothing
@@ -176,7 +176,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             is_reported = raises and solution.status is Status.INTERRUPTED
             if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL) and not is_reported:
                 advice = self._advice.get(solution.status, solution.advice)
-                warnings.warn(
+                warn(
                     f"{type(self).__name__} ended with status '{solution.outcome}' after "
                     f"{solution.iterations} iterations at a relative gap of "
                     f"{solution.relative_gap:.2g} (tol={self.tol:g}): {advice}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -13,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from ..solvers import Solution
 from ..solvers.stopping import Progress
 from ..utils.fitted_state import learned_attributes
+from ..utils.printing import print_line
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -130,10 +130,7 @@ def pass_printer(name: str) -> Callable[[float, float], None]:
     """Return a function that prints the progress of a pass over rows in blocks."""
 
     def show(share: float, seconds: float) -> None:
-        print(
-            f"[{name}] pass over the rows: {share:.0%} done, about {seconds:.0f} s left",
-            file=sys.stderr,
-        )
+        print_line(f"[{name}] pass over the rows: {share:.0%} done, about {seconds:.0f} s left")
 
     return show
 
@@ -147,11 +144,10 @@ def printer(name: str) -> Callable[[Progress], None]:
         if progress.checked and progress.seconds > last + 0.2:
             last = progress.seconds
             record = progress.history[-1]
-            print(
+            print_line(
                 f"[{name}] iteration {progress.iteration:5d}  {progress.seconds:7.1f} s  "
                 f"primal {record.primal:.6g}  dual {record.dual:.6g}  "
-                f"relative gap {progress.relative_gap:.2e}",
-                file=sys.stderr,
+                f"relative gap {progress.relative_gap:.2e}"
             )
 
     return show

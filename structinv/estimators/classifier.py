@@ -161,7 +161,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
 
         Warns
         -----
-        UnitLengthWarning
+        TextEditsWarning
             If the oracle edits single features and all samples have Euclidean length 1.
         """
         X, labels, oracle = self._labeled(X, y, oracle)

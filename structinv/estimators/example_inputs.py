@@ -15,7 +15,7 @@ from ..solvers import FrankWolfe, InteriorPoint, Solver
 from ..structures import Layout
 from ..structures.example_blocks import Reader, check_no_mask, flat_numbers, part_of_weights, stacked
 from ..terms import Objective
-from ..utils.matrices import ALL_ROWS, Matrix, independent, squared_lengths
+from ..utils.matrices import ALL_ROWS, Matrix, check_indices, independent, squared_lengths
 from ..utils.parameters import check_number
 from .target_labels import class_factors
 from .tokens import TokenVectorizer, are_tokens, can_be_tokens
@@ -135,6 +135,7 @@ class RowReader(Reader):
     def _matrix(self, rows: Any) -> Matrix:
         self._check_names("X", rows)
         check_no_mask("X", rows)
+        check_indices("X", rows)
         # The check sums all values, and infinities of both signs have no sum.
         with np.errstate(invalid="ignore"):
             found = check_array(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -20,6 +21,8 @@ from ..utils.matrices import refuse_masked
 from ..utils.parameters import check_number
 
 ON_INTERRUPT = ("raise", "return")
+# Older versions of scikit-learn never refuse weights of 0.
+_REFUSES_ZEROS = "allow_all_zero_weights" in signature(_check_sample_weight).parameters
 
 
 def check_oracle_type(oracle: Any) -> InvarianceOracle:
@@ -30,8 +33,10 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     return as_oracle(oracle, default=Identity(), hint=hint)
 
 
-def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
+def checked_weights(sample_weight: Any, X: Any, part: bool = False) -> np.ndarray:
     """Return sample weights of at least 0; 1 by default.
+
+    All weights of a part of the samples may be 0, if `part` is True.
 
     Raises
     ------
@@ -41,8 +46,11 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
         If a weight is negative or not a number, or if their number differs from that of the samples.
     """
     refuse_masked("sample_weight", sample_weight)
+    rules = {"allow_all_zero_weights": part} if _REFUSES_ZEROS else {}
     try:
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, **rules
+        )
     except ValueError as error:
         if "could not convert" not in str(error):
             raise

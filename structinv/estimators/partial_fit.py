@@ -159,7 +159,7 @@ def _weights(
             "class_weight must be a dict or None in partial_fit, where class frequencies are unknown, "
             f"got {estimator.class_weight!r}"
         )
-    factor = checked_weights(sample_weight, X)
+    factor = checked_weights(sample_weight, X, part=True)
     factors = class_factors(estimator.class_weight, classes, classes, np.ones(len(classes)))
     return estimator.C * factor * factors[np.searchsorted(classes, y)]
 

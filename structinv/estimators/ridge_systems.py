@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgWarning, eigh, lapack
+
+from ..utils.printing import warn
 
 # Up to this number of alphas, Cholesky factors are faster than an eigendecomposition.
 FACTORS = 6
@@ -186,7 +187,7 @@ def _by_eigenvectors(
             "structinv.kernels.psd_corrected(kernel, X)"
         )
     if -values[0] > np.min(alphas):
-        warnings.warn(
+        warn(
             f"alphas should be larger than rounding errors of the kernel: the smallest is "
             f"{min(alphas):.3g}, and the kernel matrix has the eigenvalue {values[0]:.3g}, which was "
             "replaced by 0",

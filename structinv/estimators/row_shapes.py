@@ -14,7 +14,7 @@ from ..oracles.columns import check_strings, with_numbers
 from ..oracles.image_shapes import Part, with_shape
 from ..utils import plugins
 from ..utils.labels import columns_of
-from ..utils.matrices import Matrix, refuse_masked, with_data
+from ..utils.matrices import Matrix, check_indices, refuse_masked, with_data
 
 
 def flat_rows(X: Any) -> Any:
@@ -25,9 +25,10 @@ def flat_rows(X: Any) -> Any:
     TypeError
         If `X` is a masked array.
     ValueError
-        If `X` is a list of texts.
+        If `X` is a list of texts, or a sparse matrix with invalid indices.
     """
     refuse_masked("X", X)
+    check_indices("X", X)
     listed = isinstance(X, (list, tuple)) or getattr(X, "ndim", 0) == 1
     if listed and isinstance(next(iter(X), None), str):
         raise ValueError(
@@ -168,4 +169,5 @@ def are_plain(estimator: Any, X: Any, sparse: bool, finite: bool) -> bool:
         return False
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != learned.get("n_features_in_"):
         return False
+    check_indices("X", X)
     return not finite or plugins.all_finite(X if type(X) is np.ndarray else X.data)

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..oracles import InvarianceOracle
 from ..rows import RowSource
+from ..rows.checked_blocks import read
 from ..rows.reading_ahead import read_ahead
 from ..terms.blockwise_term import BlockSizes
-from ..utils.matrices import Matrix, stack
+from ..utils.matrices import Matrix
 from ..utils.parameters import check_number
 from ..utils.resources import free_memory
 from .row_shapes import check_suits
@@ -110,13 +111,13 @@ def in_blocks(
 
 def sample_of(X: Any) -> Matrix:
     """Return the first block of rows in blocks; a matrix is returned unchanged."""
-    return X.block(0, int(X.edges(BlockSizes.values)[1])) if isinstance(X, RowSource) else X
+    return read(X, [slice(0, int(X.edges(BlockSizes.values)[1]))]) if isinstance(X, RowSource) else X
 
 
 def some_rows(X: Any, rows: np.ndarray) -> Matrix:
     """Return rows of a source or of a matrix by their indices."""
     if isinstance(X, RowSource):
-        return stack([X.block(row, row + 1) for row in rows.tolist()])
+        return read(X, [slice(row, row + 1) for row in rows.tolist()])
     return _safe_indexing(X, rows)
 
 

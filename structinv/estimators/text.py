@@ -113,7 +113,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         inversely proportional to class frequencies. Increase a weight to make fewer errors in that
         class.
     lowercase : bool, default=True
-        If True, convert texts to lower case before tokenization. Pass False if case carries information.
+        If True, convert texts to lower case before tokenization. Each letter is converted alone, so an
+        edit of a token never changes its neighbors. Pass False if case carries information.
     token_pattern : str
         Regular expression of a token, with at most one group. By default a token has at least two
         letters, digits or underscores, as in scikit-learn's `CountVectorizer`.

@@ -31,8 +31,9 @@ class TextVectorizer(
 ):
     """Transformer of texts to counts of words and n-grams with fixed weights.
 
-    Tokens and n-grams are those of scikit-learn's `CountVectorizer`. Rows are not normalized to unit
-    length, so a deleted token changes only the features that contain it.
+    Tokens and n-grams are those of scikit-learn's `CountVectorizer`, except for lower case: each letter
+    is converted alone. Rows are not normalized to unit length. A deleted token therefore changes only
+    the features that contain it.
 
     Parameters
     ----------
@@ -44,7 +45,8 @@ class TextVectorizer(
         occurrences times ``log((1 + n) / (1 + df)) + 1``. In n training texts, df texts contain the
         feature. Choose "idf" to give rare features more weight.
     lowercase : bool, default=True
-        If True, convert texts to lower case before tokenization. Pass False if case is informative.
+        If True, convert texts to lower case before tokenization. Each letter is converted alone: a Greek
+        sigma is the same letter everywhere in a word. Pass False if case is informative.
     token_pattern : str
         Regular expression of a token, with at most one group. By default a token has at least two
         letters, digits or underscores, as in `CountVectorizer`.
@@ -140,7 +142,7 @@ class TextVectorizer(
         self.validate()
         texts = as_texts(X)
         words = CountVectorizer(
-            lowercase=bool(self.lowercase),
+            preprocessor=self._prepared,
             token_pattern=self.token_pattern,
             ngram_range=tuple(self.ngram_range),
             min_df=self.min_df,
@@ -261,22 +263,19 @@ class TextVectorizer(
         ValueError
             If `token_pattern` does not find the intended tokens in the edited text.
         """
-        prepared = self._prepared(text)
-        # Some letters change their length with their case, which would shift later positions.
-        base = text if len(prepared) == len(text) else prepared
         group = self._pattern.groups
-        spans = [found.span(group) for found in self._pattern.finditer(prepared)]
+        spans = [found.span(group) for found in self._pattern.finditer(self._prepared(text))]
         parts: list[Part] = []
         at = 0
         for spot, token in zip(spots.tolist(), tokens.tolist(), strict=True):
-            start, stop = spans[spot] if spot < len(spans) else (len(base), len(base))
+            start, stop = spans[spot] if spot < len(spans) else (len(text), len(text))
             new = "" if edit == "drop" else self.grams.names[token] if token >= 0 else self.made_up
             if edit == "add":
                 new, stop = (f" {new}" if spot == len(spans) else f"{new} "), start
-            changed = [("kept", base[at:start]), ("deleted", base[start:stop]), ("inserted", new)]
+            changed = [("kept", text[at:start]), ("deleted", text[start:stop]), ("inserted", new)]
             parts += [(kind, part) for kind, part in changed if part]
             at = stop
-        parts += [("kept", base[at:])] if at < len(base) else []
+        parts += [("kept", text[at:])] if at < len(text) else []
         self._check_intended_tokens(after_edits(parts), text, edit, spots, tokens)
         return parts
 
@@ -364,7 +363,7 @@ class TextVectorizer(
         return re.compile(self.token_pattern)
 
     def _prepared(self, text: str) -> str:
-        return text.lower() if self.lowercase else text
+        return fold(text) if self.lowercase else text
 
     def _check_tokens(self, texts: Sequence[str]) -> None:
         """Raise ValueError for tokens with blanks, since n-grams would be ambiguous."""
@@ -381,6 +380,21 @@ class TextVectorizer(
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case; each character is converted alone to one.
+
+    An edit of a token thus never changes another token, and all positions remain. In `str.lower`, a
+    capital sigma depends on its neighbors, and a dotted capital I becomes a letter and a mark between
+    tokens.
+
+    Examples
+    --------
+    >>> fold("ΟΔΟΣ 5"), fold("İstanbul")
+    ('οδοσ 5', 'istanbul')
+    """
+    return text.replace("Σ", "σ").replace("ς", "σ").replace("İ", "i").lower()
 
 
 def after_edits(parts: Iterable[Part]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from ..solvers import Gap, Seconds, Solution, Status, solve
 from ..spaces.base import Element
 from ..terms import Objective, WorstCase
 from ..utils.exceptions import UninformativeFitWarning
+from ..utils.printing import warn
 from .problem import Problem
 from .target_labels import label_name
 
@@ -124,7 +124,7 @@ def warn_if_uninformative(
     # Both a plane tolerance and perturbations can make a fit uninformative.
     within = solution.status is Status.WITHIN_PLANE_TOL and solution.relative_gap > ROUGH_GAP
     changes = f"{term.oracle}{', with this plane_tol,' if within else ''}"
-    warnings.warn(
+    warn(
         f"{type(estimator).__name__}: the perturbations of {changes} leave almost nothing to learn: "
         f"{what}. Try {'a smaller plane_tol, ' if within else ''}fewer or smaller perturbations, a "
         "larger C, or class_weight='balanced' if one class is rare; "
@@ -224,7 +224,7 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
         )
     else:
         return False
-    warnings.warn(
+    warn(
         f"{fit.name} has learned almost nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
         f"other units (their standard deviation is {unit * np.sqrt(variance):.3g})",
         UninformativeFitWarning,

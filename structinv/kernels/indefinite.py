@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from ..oracles.arguments import closest_of
 from ..oracles.columns import with_numbers
 from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
 from ..utils.labels import columns_of
+from ..utils.printing import warn
 from ..utils.resources import check_memory
 from .base import Kernel
 from .checked_kernel import kernel_diagonal, kernel_matrix
@@ -208,7 +208,7 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
         ways = "structinv.kernels.psd_corrected(kernel, X)"
         if "spectrum" in _indefinite_part(kernel).get_params(deep=False):
             ways = f"spectrum='clip', 'flip' or 'square', or by {ways}"
-        warnings.warn(
+        warn(
             f"{owner}: kernel {_name(kernel)} is not positive semi-definite: on {seen} eigenvalues go "
             f"from {least:.3g} to {largest:.3g}, so the duality gap does not bound the error. "
             f"Correct the kernel by {ways}",
@@ -227,7 +227,7 @@ def _spread_over(rows: np.ndarray, most: int) -> np.ndarray:
 def _warn_if_constant(kernel: Kernel, rows: np.ndarray, who: str) -> None:
     table = kernel_matrix(kernel, rows, rows)
     if len(rows) > 1 and np.ptp(table) <= rounding_of(table.dtype) * np.max(np.abs(table)):
-        warnings.warn(
+        warn(
             f"{who} has the same value, {table[0, 0]:.3g}, for all checked pairs of training rows, so "
             "the fit learns nothing. Sets that intersect, such as lines through 0, have the distance 0",
             UninformativeFitWarning,
@@ -239,7 +239,7 @@ def _warn_if_not_symmetric(table: np.ndarray, who: str) -> None:
     asymmetry = np.abs(table - table.T)
     if np.max(asymmetry) > rounding_of(table.dtype) * np.max(np.abs(table)):
         i, j = np.unravel_index(np.argmax(asymmetry), table.shape)
-        warnings.warn(
+        warn(
             f"{who} is not symmetric: {table[i, j]:.6g} for two of the training rows, and "
             f"{table[j, i]:.6g} for the same rows in reverse. The duality gap does not bound the "
             "error for such a kernel",

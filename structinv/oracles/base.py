@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils.matrices import Matrix, Rows, dense_rows, refuse_masked, take
+from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
 from .checked_lists import changes_of, listed_region
@@ -850,3 +850,4 @@ def check_rows(X: Any) -> None:
     refuse_masked("X", X)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")
+    check_indices("X", X)

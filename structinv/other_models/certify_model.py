@@ -39,6 +39,7 @@ from .linear_models import (
 from .naive_bayes import binary_rows, is_naive_bayes, refuse_before_comparison
 from .probes import probes
 from .steps import before_steps, unit_of
+from .text_steps import warn_of_text_edits
 from .thresholds import thresholded
 
 PLACES = ("features", "input")
@@ -121,8 +122,9 @@ def certify(
 
     Warns
     -----
-    UnitLengthWarning
-        If the oracle edits single features and all rows have Euclidean length 1.
+    TextEditsWarning
+        If the oracle edits single features, but an edit of the text changes other features. All rows
+        have Euclidean length 1, or a vectorizer counts groups of words or characters.
 
     See Also
     --------
@@ -168,6 +170,9 @@ def certify(
             "certify supports classifiers of single rows; call the method of InvariantStructuredSVC for "
             f"labelings: {call}, oracle=...)"
         )
+    if at == "features" and (oracle is not None or isinstance(last, InvariantClassifier)):
+        edits = check_oracle_type(last.oracle if oracle is None else oracle)
+        warn_of_text_edits(edits, parts.steps, X, stacklevel=2)
     if (
         isinstance(last, InvariantClassifier)
         and not parts.moved

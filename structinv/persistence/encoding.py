@@ -23,6 +23,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..solvers import Solution, Status
 from ..solvers.base import Record
+from ..utils.matrices import check_indices
 from .old_formats import FORMAT, LAST_BY_OUTPUT, LAST_OLD_NAMES, by_feature, renamed, status
 from .stored_names import MADE, NAMES, PARAMETERIZED, arguments
 
@@ -227,6 +228,7 @@ class Decoder:
     def _decode(self, value: Any) -> Any:
         if type(value) is dict and MARK in value:
             return self._marked(value)
+        check_indices("a matrix", value)
         if isinstance(value, dict):
             for key, each in value.items():
                 value[key] = self.decode(each)

@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
+from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..other_models.layers import opened, transformed
+from ..other_models.text_steps import other_edits, warn_of_text_edits
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
 from ..utils import html
@@ -178,6 +180,11 @@ def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Su
         found = names()
         more = {"feature_name": lambda column: str(found[column]), **more}
     space = "certificates apply to the input of the last step of the Pipeline, not to its own input"
+    oracle = getattr(last, "oracle", None) or Identity()
+    edits = other_edits(oracle, steps, X)
+    if edits is not None:
+        space += f". {edits[0]}"
+        warn_of_text_edits(oracle, steps, X, stacklevel=4)
     return subject_of(last, transformed(X, steps), y, shape, **{"space": space, **more})
 
 

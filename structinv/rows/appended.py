@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from ..utils.matrices import refuse_half_or_masked, refuse_masked
+from ..utils.matrices import check_indices, refuse_half_or_masked, refuse_masked
 
 _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
 _KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "U": "U", "T": "U"}
@@ -36,6 +36,7 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
         If values are not finite in `dtype`, or indices are out of range.
     """
     refuse_half_or_masked("X", X)
+    check_indices("X", X, before)
     X = check_array(
         X,
         accept_sparse="csr",
@@ -47,13 +48,11 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
     rows = (
         sp.csr_matrix(X) if not sp.issparse(X) else sp.csr_matrix((X.data, X.indices, X.indptr), X.shape)
     )
-    limit = rows.shape[1] if n_features is None else n_features
-    wrong = (rows.indices < 0) | (rows.indices >= limit)
-    if wrong.any():
+    wrong = rows.indices >= (rows.shape[1] if n_features is None else n_features)
+    if n_features is not None and wrong.any():
         entry = int(np.argmax(wrong))
         raise ValueError(
-            "features must be from 0 to "
-            f"{limit - 1}{'' if n_features is None else f' for n_features={n_features}'}, got "
+            f"features must be from 0 to {n_features - 1} for n_features={n_features}, got "
             f"{rows.indices[entry]} in {_place(rows, entry, before)}"
         )
     with np.errstate(over="ignore"):

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from ..utils.parameters import check_integer
 from .base import RowSource
+from .checked_blocks import check_cuts
 from .manifest import DATA, INDICES, INDPTR, LABELS, read_manifest
 from .stored_array import HEADER_BYTES, StoredArray
 
@@ -26,8 +27,9 @@ class RowFolder(RowSource):
     ``manifest.json`` has the shape, types, classes and checksums. Rows form chunks of about 131,000
     stored values. Each chunk of a file has a checksum.
 
-    Blocks are read into new arrays. The checksums of a chunk are verified when its rows are first read.
-    Several threads may read at the same time. A pickle stores the path, not the rows.
+    Blocks are read into new arrays. The checksums, indices and values of a chunk are verified when its
+    rows are first read. Several threads may read at the same time. A pickle stores the path, not the
+    rows.
 
     Parameters
     ----------
@@ -126,7 +128,16 @@ class RowFolder(RowSource):
         for chunk in range(len(self._verified)):
             first, last = self._rows_of(chunk)
             self._check(LABELS, chunk, values[first:last])
-        return values if self.classes is None else np.array(self.classes)[values]
+        if self.classes is None:
+            return values
+        wrong = (values < 0) | (values >= len(self.classes))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"{self._files[LABELS].path} must have codes from 0 to {len(self.classes) - 1}, got "
+                f"{values[row]} in row {row}"
+            )
+        return np.array(self.classes)[values]
 
     def block(self, start: int, stop: int) -> sp.csr_matrix:
         return self.blocks([slice(start, stop)])
@@ -142,7 +153,6 @@ class RowFolder(RowSource):
                 part = array[place : place + size]
                 self._files[name].read_into(part, first, _named(cut.start, cut.stop))
                 self._check_all(name, whole, part, self._manifest.first_entries - first, 0)
-            self._verified[whole] = True
             ends += place - first
         rows = sp.csr_matrix((sum(len(ends) - 1 for _, ends in ranges), self.shape[1]), dtype=self.dtype)
         rows.data, rows.indices = arrays[DATA], arrays[INDICES]
@@ -152,6 +162,11 @@ class RowFolder(RowSource):
         indptr = np.concatenate([[0], *(ends[1:] for _, ends in ranges)])
         rows.indptr = indptr.astype(rows.indices.dtype, copy=False)
         rows.has_canonical_format = True
+        unverified = [chunk for whole, _ in ranges for chunk in whole]
+        if unverified:
+            # Another writer may have stored wrong numbers with correct checksums.
+            check_cuts(str(self.path), rows, cuts)
+            self._verified[unverified] = True
         return rows
 
     def _ends(self, start: int, stop: int) -> tuple[list[int], np.ndarray]:
@@ -164,6 +179,11 @@ class RowFolder(RowSource):
         whole = self._chunks_to_verify(start, stop)
         ends = self._files[INDPTR].read(start, stop + 1, _named(start, stop))
         self._check_all(INDPTR, whole, ends, self._manifest.first_rows - start, 1)
+        if ends[0] < 0 or ends[-1] > self.n_entries or np.any(ends[1:] < ends[:-1]):
+            raise ValueError(
+                f"{self._files[INDPTR].path} must have increasing numbers from 0 to {self.n_entries}, "
+                f"got others for {_named(start, stop)}"
+            )
         return whole, ends
 
     def edges(self, most_values: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from ..utils.matrices import Matrix
 from .base import RowSource
+from .checked_blocks import read
 
 
 def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator[Matrix]:
@@ -25,7 +26,7 @@ def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator
     with ThreadPoolExecutor(1) as pool:
 
         def begin(cuts: Sequence[slice] | None) -> Future[Matrix] | None:
-            return None if cuts is None else pool.submit(source.blocks, cuts)
+            return None if cuts is None else pool.submit(read, source, cuts)
 
         following = begin(blocks[0])
         for after in chain(blocks[1:], [None]):

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, refuse_half_or_masked, refuse_masked
+from ..utils.matrices import Matrix, check_indices, refuse_half_or_masked, refuse_masked
 from .base import STRIPS_OF_A_BLOCK, RowSource
+from .checked_blocks import check_finite
 from .matrix_rows import cut_evenly
 
 
@@ -101,6 +102,7 @@ class SlicedRows(RowSource):
     def block(self, start: int, stop: int) -> Matrix:
         rows = self._slice(start, stop)
         if sp.issparse(rows):
+            check_indices("array", rows, start)
             rows = sp.csr_matrix(rows, dtype=self.dtype)
             if not rows.has_canonical_format:
                 rows = rows.copy()
@@ -113,7 +115,7 @@ class SlicedRows(RowSource):
                 f"rows {start} to {stop - 1} must have shape {(stop - start, self.shape[1])}, got "
                 f"{rows.shape}"
             )
-        self._check_finite(rows, start)
+        check_finite("array", rows, start)
         return rows
 
     def edges(self, most_values: int) -> np.ndarray:
@@ -135,12 +137,3 @@ class SlicedRows(RowSource):
         rows = rows.compute() if hasattr(rows, "compute") else rows
         refuse_masked("array", rows)
         return rows if sp.issparse(rows) else np.asarray(rows)
-
-    def _check_finite(self, rows: Matrix, start: int) -> None:
-        values = rows.data if sp.issparse(rows) else rows
-        if np.isfinite(values).all():
-            return
-        bad = np.flatnonzero(~np.isfinite(values).ravel())[0]
-        ends = rows.indptr if sp.issparse(rows) else self.shape[1] * np.arange(rows.shape[0] + 1)
-        row = int(np.searchsorted(ends, bad, side="right")) - 1
-        raise ValueError(f"row {start + row} must contain finite numbers, got NaN or infinity")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..utils.matrices import Matrix, refuse_masked
 from .base import RowSource
+from .checked_blocks import read
 
 
 class SomeRows(RowSource):
@@ -80,7 +81,7 @@ class SomeRows(RowSource):
     def block(self, start: int, stop: int) -> Matrix:
         numbers = self.numbers[start:stop].astype(np.int64)
         first, last = int(numbers[0]), int(numbers[-1]) + 1
-        block = self.rows.block(first, last)
+        block = read(self.rows, [slice(first, last)])
         is_whole = last - first == len(numbers) and len(np.unique(numbers)) == len(numbers)
         return block if is_whole else block[numbers - first]
 

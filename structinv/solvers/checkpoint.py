@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import warnings
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.files import write_atomically
+from ..utils.printing import warn
 from .base import Solution, Status
 from .stored_planes import packed, unpacked
 
@@ -148,7 +148,7 @@ class Checkpoint:
             write_atomically(self.path, stream.getvalue())
         except OSError as error:
             # A full disk must not end the fit.
-            warnings.warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
+            warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
 
     def rescue(self) -> None:
         """Write the state of a run that an error has ended, if it is still readable."""
@@ -166,8 +166,10 @@ class Checkpoint:
             try:
                 self.path.unlink(missing_ok=True)
             except OSError as error:
-                warnings.warn(
-                    f"checkpoint {str(self.path)!r} could not be deleted: {error}", stacklevel=2
+                warn(
+                    f"checkpoint {str(self.path)!r} could not be deleted: {error}",
+                    UserWarning,
+                    stacklevel=2,
                 )
 
 

@@ -207,7 +207,8 @@ class Pegasos(Solver):
         """
         space, f, mean = objective.space, before.f.copy(), before.mean.copy()
         offset, n_steps = before.offset, before.n_steps
-        order = rng.permutation(objective.n_blocks)
+        # Rows without weight would count as steps.
+        order = rng.permutation(np.flatnonzero(objective.weights > 0))
         for first in range(0, len(order), self.batch_size):
             batch = order[first : first + self.batch_size]
             planes = objective.planes(f, batch)

@@ -19,7 +19,7 @@ from ..spaces.base import Element, Normals
 from ..spaces.tensor_rows import ComputedRows, MemberRows, TensorRows
 from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, check_indices
 
 # Prefix of the names of arrays with the slopes of a block.
 SLOPES = "slopes "
@@ -138,7 +138,9 @@ def _matrix_of(name: str, arrays: dict[str, np.ndarray]) -> Matrix:
     if name in arrays:
         return arrays[name]
     parts = tuple(arrays[f"{name} {part}"] for part in ("data", "indices", "indptr"))
-    return sp.csr_matrix(parts, shape=tuple(arrays[f"{name} shape"]))
+    table = sp.csr_matrix(parts, shape=tuple(arrays[f"{name} shape"]))
+    check_indices("the planes of a checkpoint", table)
+    return table
 
 
 def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Normals:

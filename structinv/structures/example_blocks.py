@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, refuse_masked, stack
+from ..utils.matrices import Matrix, check_indices, refuse_masked, stack
 
 # Iterable types that are not lists of items.
 NO_LIST = (str, bytes, dict, set, frozenset)
@@ -107,6 +107,7 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
                 f"X[{i}] must have two dimensions, one row per position and one column per feature, "
                 f"got shape {converted.shape}; pass a single example as [x]"
             )
+        check_indices(f"X[{i}]", converted)
         required = converted.shape[1] if required is None else required
         if converted.shape[1] != required:
             source = "as in fit" if n_features is not None else "as X[0] has"

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..rows import RowSource
+from ..rows.checked_blocks import read
 from ..rows.reading_ahead import read_ahead
 from ..spaces import Space
 from ..spaces.base import Element
@@ -89,7 +90,7 @@ class BlockwiseTerm(Term):
         self.lower_bounds = np.broadcast_to(0.0, len(weights))
         self.cuts, self.strips = source.cuts(self.sizes.values), source.strips(self.sizes.values)
         self.strip_edges = np.array([0, *(strip.stop for strip in self.strips)])
-        self.sample = self.of_rows(source.block(0, 1), slice(0, 1))
+        self.sample = self.of_rows(read(source, [slice(0, 1)]), slice(0, 1))
 
     planes_are_sums = True
 
@@ -115,7 +116,7 @@ class BlockwiseTerm(Term):
     def of_rows(self, X: Matrix, rows: Rows) -> WorstCase:
         """Return the losses of some rows X, with their numbers among all rows."""
         if self.source.sparse:
-            # Sources guarantee this, and a check would take a pass over the indices.
+            # `read` has checked this.
             X.has_sorted_indices = X.has_canonical_format = True
         return self.part(X, rows)
 
@@ -153,7 +154,7 @@ class BlockwiseTerm(Term):
                 f"{blocks!r}"
             )
         rows = slice(blocks.start, blocks.stop)
-        return self.of_rows(self.source.block(rows.start, rows.stop), rows).planes(space, f)
+        return self.of_rows(read(self.source, [rows]), rows).planes(space, f)
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         found = [part.values(space, f) for part in self.parts()]

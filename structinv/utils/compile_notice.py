@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from .printing import Quiet, log_warning
+
 _LOG = logging.getLogger("structinv")
 # Total compile time in seconds above which a message is logged.
 _WORTH_A_MESSAGE = 0.5
@@ -118,7 +120,7 @@ class CompileNotice:
         self._depth += 1
         if self.silent and self._clock.seconds > _WORTH_A_MESSAGE:
             self.silent = False
-            _LOG.warning(_COMPILING, _CACHED if cached else _NOT_CACHED)
+            log_warning(_LOG, _COMPILING, _CACHED if cached else _NOT_CACHED)
             self._line.wait()
         if not self.silent:
             self._line.start()
@@ -179,9 +181,9 @@ def _display() -> Display | None:
     stream: Any = sys.stderr
     # A replaced stream belongs to a program with another display, a notebook or a test.
     replaced = stream is not sys.__stderr__
-    if stream is None or replaced or not stream.isatty() or not _reaches(stream):
+    if stream is None or replaced or not Quiet(stream).isatty() or not _reaches(stream):
         return None
-    return _OnTerminal(stream)
+    return _OnTerminal(Quiet(stream))
 
 
 def _reaches(stream: TextIO) -> bool:
@@ -208,7 +210,7 @@ def _writes_to(handler: Any, stream: TextIO) -> bool:
 class _OnTerminal:
     """Display on the last line of a terminal."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Quiet) -> None:
         self._stream = stream
 
     def __call__(self, text: str) -> None:

@@ -84,12 +84,13 @@ class IndefiniteKernelWarning(UserWarning):
     """
 
 
-class UnitLengthWarning(UserWarning):
-    """Warning of a certificate for edits of rows with Euclidean length 1.
+class TextEditsWarning(UserWarning):
+    """Warning of a certificate that holds for edits of features, but not of the text.
 
-    An edit of one word changes the length of the row. Scaling to length 1 then changes the values of all
-    other words, so the certified rows differ from the rows of edited texts. Use word counts without
-    normalization, or multiply the counts by a fixed weight per word (``norm=None``).
+    If rows have Euclidean length 1, an edited word changes the values of all other words. Features of
+    several words or of characters also change together. The certified rows then differ from the rows of
+    edited texts. Use counts of single words, possibly multiplied by a fixed weight per word
+    (``norm=None``).
 
     See Also
     --------
@@ -99,13 +100,13 @@ class UnitLengthWarning(UserWarning):
     --------
     >>> import warnings
     >>> import numpy as np
-    >>> from structinv import InvariantLinearSVC, UnitLengthWarning
+    >>> from structinv import InvariantLinearSVC, TextEditsWarning
     >>> from structinv.oracles import FDrop
     >>> X, y = np.array([[0.6, 0.8], [1.0, 0.0], [0.8, -0.6], [0.0, -1.0]]), [1, 1, 0, 0]
     >>> model = InvariantLinearSVC(random_state=0).fit(X, y)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     certificate = model.certify(X, y, oracle=FDrop(1))
-    >>> [each.category is UnitLengthWarning for each in caught]
+    >>> [each.category is TextEditsWarning for each in caught]
     [True]
     """

@@ -18,11 +18,17 @@ from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
 from .compile_notice import Clock, CompileNotice
+from .printing import log_warning
 
 _LOG = logging.getLogger("structinv")
 _NOT_CACHED = (
     "structinv: no folder is writable for the cache of compiled functions, so every process compiles "
     "them again. Set NUMBA_CACHE_DIR to a writable folder."
+)
+_UNUSABLE = (
+    "structinv: the cache of compiled functions in %s cannot be used (%s), so functions are compiled "
+    "again. If this repeats, free space on the disk, delete the folder, or set NUMBA_CACHE_DIR to "
+    "another folder."
 )
 
 
@@ -35,7 +41,7 @@ class _Compiler(event.Listener):
     Attributes
     ----------
     caches : bool
-        Whether a folder of the cache is writable, as far as known.
+        Whether the cache is writable, as far as known.
     compiling : Clock
         Compilations by Numba in any thread, also of functions outside this package.
     preparing : Clock
@@ -44,6 +50,7 @@ class _Compiler(event.Listener):
 
     def __init__(self) -> None:
         self.caches = True
+        self._cache_failed = False
         self.compiling = Clock()
         self.preparing = Clock()
         self.notice = CompileNotice(self.compiling)
@@ -66,7 +73,13 @@ class _Compiler(event.Listener):
         """Warn once that no folder of the cache is writable."""
         if self.caches:
             self.caches = False
-            _LOG.warning(_NOT_CACHED)
+            log_warning(_LOG, _NOT_CACHED)
+
+    def cache_failed(self, folder: str, error: Exception) -> None:
+        """Warn once that the cache in a folder is broken, or on a full disk."""
+        if not self._cache_failed:
+            self._cache_failed = True
+            log_warning(_LOG, _UNUSABLE, folder, f"{type(error).__name__}: {error}")
 
 
 def _is_ours(event: Any) -> bool:
@@ -80,8 +93,8 @@ event.register("numba:compile", _COMPILER)
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
     """Compile a function like `numba.njit`, on first use and safe against Ctrl-C.
 
-    Numba raises an error if no folder is writable for the cache. This decorator logs one warning per
-    process instead, and compiles without a cache.
+    Numba raises an error if no folder is writable for the cache, if its disk is full, or if one of its
+    files is broken. This decorator logs one warning per process instead, and compiles without a cache.
 
     An interrupted compilation can make all later calls of compiled functions fail. Ctrl-C therefore
     takes effect after the compilation or loading, which takes a few seconds. It takes effect at once
@@ -125,6 +138,11 @@ def cache_folder() -> Path | None:
         return None
     folder, wanted = Path(stats.cache_path), getattr(numba.config, "CACHE_DIR", "")
     return folder if not wanted or folder.is_relative_to(Path(wanted).absolute()) else None
+
+
+def cache_is_written() -> bool:
+    """Return False if a compiled function could not be written to the cache."""
+    return _COMPILER.caches
 
 
 def compiled_functions() -> int:
@@ -227,7 +245,7 @@ def _declare(function: Callable, cache: bool, options: dict[str, Any]) -> Any:
     # These functions are not called from C code.
     options = {"no_cfunc_wrapper": True, **options}
     try:
-        return _without_interrupts(numba.njit(cache=cache, **options)(function))
+        return _without_interrupts(_without_cache_errors(numba.njit(cache=cache, **options)(function)))
     except RuntimeError as error:
         # A declaration compiles nothing, so only the folder of the cache can fail.
         if not cache or "cannot cache function" not in str(error):
@@ -263,6 +281,40 @@ def _widest(kind: Any) -> Any:
     types: Any = numba.types
     kind = types.unliteral(kind)
     return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
+
+
+def _without_cache_errors(dispatcher: Any) -> Any:
+    """Replace errors of a dispatcher's cache by a warning; return the dispatcher.
+
+    A file that cannot be read is as an absent file: the next save replaces it.
+    """
+    cache = getattr(dispatcher, "_cache", None)
+    if not isinstance(cache, caching.FunctionCache):
+        return dispatcher
+    kind: Any = type(cache)
+
+    def load(*args: Any) -> Any:
+        try:
+            return kind.load_overload(cache, *args)
+        except Exception as error:
+            return _COMPILER.cache_failed(cache.cache_path, error)
+
+    def save(*args: Any) -> None:
+        try:
+            try:
+                kind.save_overload(cache, *args)
+            except OSError:
+                raise
+            except Exception:
+                # Numba cannot extend a broken index.
+                cache.flush()
+                kind.save_overload(cache, *args)
+        except Exception as error:
+            _COMPILER.caches = False
+            _COMPILER.cache_failed(cache.cache_path, error)
+
+    vars(cache).update(load_overload=load, save_overload=save)
+    return dispatcher
 
 
 def _without_interrupts(dispatcher: Any) -> Any:

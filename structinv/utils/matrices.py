@@ -111,6 +111,57 @@ def _is_writable(array: Any) -> bool:
     return False
 
 
+def check_indices(name: str, X: Any, first: int = 0) -> None:
+    """Raise ValueError if a sparse matrix has invalid indices.
+
+    Compiled functions would read outside the arrays. scikit-learn checks only the values. Objects other
+    than sparse matrices are ignored. `first` is the number of the first row, for messages.
+
+    Examples
+    --------
+    >>> X = sp.csr_matrix(np.eye(2))
+    >>> X.indices[1] = 7
+    >>> check_indices("X", X)
+    Traceback (most recent call last):
+        ...
+    ValueError: X must have indices from 0 to 1, got 7 in row 1
+    """
+    if not sp.issparse(X):
+        return
+    if X.format == "coo":
+        pairs = zip(X.coords, X.shape, strict=True)
+        reason = next(filter(None, (_outside(part, size) for part, size in pairs)), "")
+    else:
+        reason = _wrong_places(X if X.format in ("csr", "csc", "bsr") else X.tocsr(), first)
+    if reason:
+        raise ValueError(f"{name} must have {reason}")
+
+
+def _wrong_places(X: Any, first: int) -> str:
+    """Return the rule that a matrix in a compressed format violates, or an empty string."""
+    n_outer, n_inner = X.shape if X.format != "csc" else X.shape[::-1]
+    if X.format == "bsr":
+        n_outer, n_inner = n_outer // X.blocksize[0], n_inner // X.blocksize[1]
+    indptr, indices = X.indptr, X.indices
+    if indptr.shape != (n_outer + 1,) or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
+        return f"an increasing indptr of {n_outer + 1} numbers from 0"
+    if indices.shape != (indptr[-1],) or len(X.data) != indptr[-1]:
+        got = f"{len(indices)} and {len(X.data)}"
+        return f"indices and values of {indptr[-1]} entries, as in indptr, got {got}: call prune()"
+    outer = "column" if X.format == "csc" else "row"
+    return _outside(
+        indices, n_inner, lambda at: f" in {outer} {first + np.searchsorted(indptr, at, 'right') - 1}"
+    )
+
+
+def _outside(indices: np.ndarray, size: int, place: Callable[[int], str] = lambda at: "") -> str:
+    """Return the rule of the first index outside the shape, or an empty string."""
+    if len(indices) == 0 or (indices.min() >= 0 and indices.max() < size):
+        return ""
+    at = int(np.argmax((indices < 0) | (indices >= size)))
+    return f"indices from 0 to {size - 1}, got {indices[at]}{place(at)}"
+
+
 def floating(X: Matrix) -> Matrix:
     """Return `X` if its dtype is floating, otherwise a copy in float64."""
     return X if X.dtype.kind == "f" else X.astype(np.float64)

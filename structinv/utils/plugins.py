@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from .exceptions import CheckError
-from .matrices import Matrix, read_only, rounding, with_data
+from .matrices import Matrix, check_indices, read_only, rounding, with_data
 
 # Relative tolerance between return values of the same row in two blocks, due to rounding.
 _AGAIN = 1e-3
@@ -310,22 +310,10 @@ def rows(source: str, value: Any, X: Matrix, shape: tuple[int, int]) -> Matrix:
 
 def places(source: str, what: str, table: Any) -> None:
     """Raise ValueError if a CSR matrix has invalid indices."""
-    indptr, indices = table.indptr, table.indices
-    n_rows, n_columns = table.shape
-    valid = (
-        indptr.shape == (n_rows + 1,)
-        and indices.ndim == 1
-        and indptr[0] == 0
-        and indptr[-1] == len(indices)
-        and not np.any(np.diff(indptr) < 0)
-        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < n_columns))
-    )
-    if not valid:
-        raise ValueError(
-            f"{source} must return {what} in CSR with `indices` from 0 to {n_columns - 1} and an "
-            f"increasing `indptr` of {n_rows + 1} numbers from 0 to the number of entries, got indices "
-            f"{indices} and indptr {indptr}"
-        )
+    try:
+        check_indices(what, table)
+    except ValueError as error:
+        raise ValueError(f"{source} must return valid {what} in CSR: {error}") from None
 
 
 def reset_declarations(

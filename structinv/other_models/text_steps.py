@@ -1,0 +1,115 @@
+"""Detection of text features that are not single words."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
+from sklearn.preprocessing import Normalizer
+
+from ..oracles import FAdd, FEdit, InvarianceOracle
+from ..utils.exceptions import TextEditsWarning
+
+# Subclasses may differ.
+_VECTORIZERS = CountVectorizer, TfidfVectorizer, HashingVectorizer
+_SCALING = Normalizer, TfidfTransformer, TfidfVectorizer, HashingVectorizer
+_MIXING = "sklearn.decomposition.", "sklearn.random_projection."
+# `str.lower` converts the first by its neighbors, and the second to a letter and a mark between words.
+_SIGMA, _DOTTED = "\u03a3", "\u0130"
+
+
+def warn_of_text_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any, stacklevel: int) -> None:
+    """Warn if the oracle counts edits of features that are not single words.
+
+    The rows alone show only a Euclidean length of 1; see `warn_of_unit_length`.
+    """
+    found = None if oracle.counted() is None else other_edits(oracle, steps, X)
+    if found is not None:
+        reason, remedy = found
+        warnings.warn(
+            f"{reason}, but {type(oracle).__name__} edits single features. These certificates do not "
+            f"hold for edits of the text: {remedy}, or certify tokens with "
+            "structinv.InvariantTextClassifier",
+            TextEditsWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def other_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any) -> tuple[str, str] | None:
+    """Return why features are not single words, with a remedy; None if they are.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        Edits of features.
+    steps : sequence of transformers
+        Fitted steps before the classifier.
+    X : object
+        Input of the first step.
+
+    Examples
+    --------
+    >>> from structinv.oracles import FDrop
+    >>> other_edits(FDrop(1), [CountVectorizer(ngram_range=(1, 2))], ["free lunch"])
+    ('CountVectorizer(ngram_range=(1, 2)) counts groups of words', 'pass ngram_range=(1, 1)')
+    >>> other_edits(FDrop(1), [CountVectorizer()], ["free lunch"])
+    """
+    flat = list(_flat(steps))
+    if not any(type(step) in _VECTORIZERS for step in flat):
+        return None
+    found = (_other_edits_of(step, step is flat[-1], oracle, X) for step in flat)
+    return next(filter(None, found), None)
+
+
+def _flat(steps: Sequence[Any]) -> Iterator[Any]:
+    """Yield all steps, and those inside of Pipelines, unions and transformers of columns."""
+    for step in steps:
+        inner = getattr(step, "transformers_", getattr(step, "transformer_list", ()))
+        inner = getattr(step, "steps", inner)
+        yield step
+        yield from _flat([each[1] for each in inner])
+
+
+def _other_edits_of(
+    step: Any, is_last: bool, oracle: InvarianceOracle, X: Any
+) -> tuple[str, str] | None:
+    name, kind = type(step).__name__, type(step)
+    if kind.__module__.startswith(_MIXING):
+        return f"{name} mixes all words in each feature", f"remove {name}"
+    norm = step.norm if kind in _SCALING else None
+    # The rows show a Euclidean length of 1 if no step follows.
+    if norm is not None and not (norm == "l2" and is_last):
+        remedy = "remove Normalizer" if kind is Normalizer else "pass norm=None"
+        return f"{name}(norm={norm!r}) scales each row, so a word changes all features", remedy
+    if kind not in _VECTORIZERS or callable(step.analyzer):
+        return None
+    if step.analyzer != "word":
+        return f"{name}(analyzer={step.analyzer!r}) counts parts of words", "pass analyzer='word'"
+    if step.ngram_range[1] > 1:
+        reason = f"{name}(ngram_range={step.ngram_range!r}) counts groups of words"
+        return reason, "pass ngram_range=(1, 1)"
+    if kind is HashingVectorizer and step.alternate_sign:
+        return f"{name} subtracts words that share a feature", "pass alternate_sign=False"
+    if kind is HashingVectorizer and _adds_to_absent(oracle):
+        return f"{name} adds words that share a feature", "take CountVectorizer"
+    lowers = step.lowercase and step.preprocessor is None
+    if lowers and any(isinstance(text, str) and (_SIGMA in text or _DOTTED in text) for text in X):
+        reason = f"{name}(lowercase=True) converts the letters {_SIGMA} and {_DOTTED} by their neighbors"
+        return reason, "pass lowercase=False"
+    return None
+
+
+def _adds_to_absent(oracle: InvarianceOracle) -> bool:
+    """Return True if the oracle adds features only where they are 0."""
+    parts = [oracle, *oracle.get_params(deep=True).values()]
+    return any(
+        (type(part) is FAdd and not part.present) or (type(part) is FEdit and part.add is not None)
+        for part in parts
+    )
