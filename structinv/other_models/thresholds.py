@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .layers import calibrated_kind, inner_of, opened, threshold_kinds
-from .linear_models import LinearClassifier
+from ..estimators.target_labels import label_name
+from .layers import calibrated_kind, inner_of, layers, opened, threshold_kinds
+from .linear_models import LinearClassifier, linear_classifier
 from .links import Link, calibration_link, probability_link
 from .steps import Affine
 
@@ -79,6 +81,33 @@ def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearCl
         max(scores.widest, scores.coef.shape[1]),
     )
     return replace(model, scores=moved)
+
+
+def with_threshold_zero(estimator: Any) -> tuple[list[Any], Any]:
+    """Return the steps of an estimator, and its last classifier with threshold 0.
+
+    If the threshold is moved, the classifier is a copy with another intercept. Its margins are
+    distances from the moved threshold.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `layers` and `thresholded`, and if the threshold is beyond all scores.
+    """
+    parts = layers(estimator)
+    if not parts.moved:
+        return parts.steps, parts.last
+    known = linear_classifier(parts.last)
+    model = thresholded(known, parts.head, known.scores.coef.dtype)
+    if model.always is not None:
+        label = label_name(model.classes[model.always])
+        raise ValueError(
+            f"the threshold of {type(parts.head).__name__} must be within the scores, but the model "
+            f"always predicts {label!r}: choose another threshold"
+        )
+    last = copy.copy(parts.last)
+    last.coef_, last.intercept_ = model.scores.coef, model.scores.intercept
+    return parts.steps, last
 
 
 def _one_score(scores: Affine) -> Affine:

@@ -18,6 +18,7 @@ from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..other_models.layers import names_after
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
 from ..utils import html
@@ -172,10 +173,9 @@ def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Su
     pattern = getattr(first, "token_pattern", None)
     if pattern is not None and isinstance(next(iter(X)), str):
         more = {"texts": list(X), "token_pattern": pattern, **more}
-    names = getattr(first, "get_feature_names_out", None)
-    if names is not None and len(model) > 1 and len(names()) == last.n_features_in_:
-        found = names()
-        more = {"feature_name": lambda column: str(found[column]), **more}
+    names = names_after([step for _, step in model.steps[:-1]])
+    if names is not None and len(names) == last.n_features_in_:
+        more = {"feature_name": lambda column: str(names[column]), **more}
     space = "certificates apply to the input of the last step of the Pipeline, not to its own input"
     rows = model[:-1].transform(X) if len(model) > 1 else X
     return subject_of(last, rows, y, shape, **{"space": space, **more})
