@@ -86,7 +86,7 @@ def table_rows(text):
 def numbers_after(text, word):
     """The percentages in the first line of a table that begins with a word."""
     line = next(line for line in text.splitlines() if word in line.split()[1:2])
-    return [float(cell.rstrip("%")) for cell in line.split() if cell.endswith("%")]
+    return [float(number) for number in re.findall(r"([\d.]+) %", line)]
 
 
 class TestFit:

@@ -220,8 +220,9 @@ def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.Ig
     print precision, recall and F1 of spans (labels B-... and I-...).
     """
     saved = load_model(model, data)
-    X, y = labeled(saved.features, data_at(data), ignore_new_features)
-    task_of(saved.features).evaluate(Console(), saved, X, y)
+    source = data_at(data)
+    X, y = labeled(saved.features, source, ignore_new_features)
+    task_of(saved.features).evaluate(Console(), saved, source, X, y)
 
 
 @app.command()

@@ -73,8 +73,8 @@ class Features:
         return None
 
     @property
-    def token_pattern(self) -> str | None:
-        """Regular expression of a word of these texts, or None."""
+    def word_vectorizer(self) -> Any:
+        """Vectorizer of the words of these texts, or None."""
         return None
 
     def around(self, classifier: Any) -> Any:

@@ -266,9 +266,9 @@ class TextFeatures(_Texts):
         return load_jsonlines(source, self.text_key, None)[0]
 
     @property
-    def token_pattern(self) -> str:
-        """Regular expression of a word."""
-        return str(self.vectorizer[0].token_pattern)
+    def word_vectorizer(self) -> CountVectorizer:
+        """Vectorizer of the words."""
+        return self.vectorizer[0]
 
     @property
     def certified(self) -> str:

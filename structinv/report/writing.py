@@ -170,9 +170,8 @@ def _labels_sentences(model: Any) -> bool:
 def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Subject:
     """Return the subject of the last step; the text of the samples is known after a vectorizer."""
     first, last = model[0], model[-1]
-    pattern = getattr(first, "token_pattern", None)
-    if pattern is not None and isinstance(next(iter(X)), str):
-        more = {"texts": list(X), "token_pattern": pattern, **more}
+    if hasattr(first, "token_pattern") and isinstance(next(iter(X)), str):
+        more = {"texts": list(X), "vectorizer": first, **more}
     names = names_after([step for _, step in model.steps[:-1]])
     if names is not None and len(names) == last.n_features_in_:
         more = {"feature_name": lambda column: str(names[column]), **more}
