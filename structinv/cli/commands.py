@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from .. import __version__
 from ..estimators.row_sources import some_rows
+from ..estimators.target_labels import label_name
 from ..report.writing import TITLE
 from ..solvers import Status
 from . import options as given
@@ -29,6 +30,7 @@ from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels
 from .reports import counted, explanation_report, training_report
 from .tasks import task_of
+from .thresholds import hold_out
 from .training import (
     build_classifier,
     choose_weight,
@@ -133,6 +135,7 @@ def fit(
     factors: given.Factors = None,
     shape: given.Shape = None,
     C: given.C = "1.0",
+    max_fpr: given.MaxFPR = None,
     class_weight: given.ClassWeight = None,
     kernel: given.Kernel = None,
     gamma: given.Gamma = None,
@@ -154,6 +157,8 @@ def fit(
     """
     check_output(output, data)
     check_solver(solver)
+    if max_fpr is not None and not 0 < max_fpr < 1:
+        raise ValueError(f"--max-fpr must be above 0 and below 1, such as 0.01, got {max_fpr}")
     tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
     source, learner = training_file(data, None if format is None else format.value, tokens)
     task = task_of(learner)
@@ -186,17 +191,27 @@ def fit(
         features, X, y = learner.learn(source, reading)
     if learner.task == "rows":
         check_rows(classifier, oracle, features, X, y)
-    counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
     if memory is not None:
         classifier.set_params(memory_limit=memory)
     only_for(classifier, labels_that_change(changing, task.labels(y)))
+    held = None
+    if max_fpr is not None:
+        X, y, held = hold_out(classifier, X, y, max_fpr, seed)
+    counts = task.counts(features, X)
     if weight is None:
         with working_on("choosing C"):
-            classifier.set_params(C=choose_weight(classifier, X, y, console))
+            classifier.set_params(C=choose_weight(classifier, X, y, console, max_fpr))
     with working_on(f"training on {counted(counts)}"):
         training, interrupted = train(classifier, X, y, counts)
+    if held is not None:
+        classifier = held.moved(classifier)
+        training |= held.notes(classifier)
+        nothing = classifier.classes_[int(classifier.intercept_[0] > 0)]
+        if features.of_texts and nothing == held.label:
+            name = label_name(nothing)
+            say(f"warning: at this threshold, texts without any known word are predicted {name}")
     reason = _why_not_saved(training, limit)
     if reason is None:
         write(output, SavedModel(classifier, features, training).content())

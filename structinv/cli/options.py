@@ -283,6 +283,17 @@ C = Annotated[
         " selects the value with the highest accuracy.",
     ),
 ]
+MaxFPR = Annotated[
+    float | None,
+    typer.Option(
+        "--max-fpr",
+        rich_help_panel=_MODEL,
+        help="Two classes, linear models: set the threshold so that at most this fraction of false"
+        " positives remains, such as 0.01. A random fifth of DATA sets the threshold, and the model is"
+        " trained on the rest. The label to detect is that of --only-for, otherwise the second label in"
+        " sorted order. Default: the threshold 0.",
+    ),
+]
 ClassWeight = Annotated[
     str | None,
     typer.Option(

@@ -24,6 +24,7 @@ from .kinds import Data
 from .messages import working_on
 from .model_file import SavedModel
 from .row_files import Labels
+from .thresholds import threshold_note
 from .writing import is_standard
 
 
@@ -50,6 +51,8 @@ def training_report(
     )
     place = "written to standard output" if is_standard(output) else f"saved to {escape(str(output))}"
     console.print(place, highlight=False)
+    if "max_fpr" in training:
+        print_line(console, threshold_note(training))
     _print_note(console, certified)
 
 
@@ -57,7 +60,11 @@ def weights_report(console: Console, selection: ChangesSelection, folds: int) ->
     """Print the held-out accuracy for each C, the selected C and the rule."""
     certified = not isinstance(selection.oracle_, Identity)
     measures = ("clean", "certified") if certified else ("clean",)
-    table = Table(title=f"Mean accuracy on {folds} held-out folds, with standard error")
+    scorer = selection.scoring
+    what = "accuracy"
+    if scorer is not None:
+        what = f"detection at {100 * scorer.keywords['max_fpr']:.4g} % false positives"
+    table = Table(title=f"Mean {what} on {folds} held-out folds, with standard error")
     for name in ("C", *(column for each in measures for column in (each, "std. error")), ""):
         table.add_column(name, justify="right")
     for place, setting in enumerate(selection.table_["params"]):
@@ -69,12 +76,12 @@ def weights_report(console: Console, selection: ChangesSelection, folds: int) ->
         table.add_row(f"{setting['C']:g}", *accuracies, ", ".join(filter(marks.get, marks)))
     console.print(table)
     rule = (
-        f"the highest certified accuracy for {escape(str(selection.oracle_))}, with a clean accuracy "
+        f"the highest certified {what} for {escape(str(selection.oracle_))}, with a clean {what} "
         "within one standard error of the best"
     )
     C = selection.best_params_["C"]
     console.print(
-        f"C = {C:g} has {rule if certified else 'the highest accuracy'}",
+        f"C = {C:g} has {rule if certified else f'the highest {what}'}",
         highlight=False,
         soft_wrap=True,
     )
@@ -88,6 +95,8 @@ def evaluation_report(console: Console, saved: SavedModel, source: Data, X: Any,
     with working_on("evaluating"):
         own = subject.certificate(subject.oracle)
         detected = subject.detection(own)
+    if "max_fpr" in saved.training:
+        print_line(console, threshold_note(saved.training))
     print_line(console, f"Accuracy for the perturbations {escape(saved.oracle_name())}")
     _print_accuracies(console, subject, own)
     if not np.all(own.exact):

@@ -183,6 +183,7 @@ class _Texts(Features):
     """Texts and labels, by keys of JSON objects."""
 
     trained_on: ClassVar[str] = FORMAT_NAMES["json"]
+    of_texts: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
 
     text_key: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from ..utils.html import shortened
 from .target_labels import label_name
 from .text_vectorizer import TextVectorizer
 
-# Words of the warning, for filters.
-UNKNOWN_TEXTS = "texts have no feature of the model"
+_WORDS = "texts have no feature of the model"
 # Number and length of the texts in the warning.
 _MOST_TEXTS = 3
 _LONGEST_TEXT = 40
@@ -54,12 +54,20 @@ def warn_of_unknown_texts(
     share = share_of_unknown_tokens(vectorizer, texts)
     all_tokens = "" if share is None else f". {100 * share:.1f} % of all tokens are unknown to the model"
     warnings.warn(
-        f"{len(unknown)} of {len(texts)} {UNKNOWN_TEXTS}: {named}{more}. Their score is the intercept, "
+        f"{len(unknown)} of {len(texts)} {_WORDS}: {named}{more}. Their score is the intercept, "
         f"so all of them are predicted {label_name(label_of(first[0]))!r} and have the same "
         f"certificate{all_tokens}",
         UserWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+@contextmanager
+def without_warnings_of_unknown_texts() -> Iterator[None]:
+    """Suppress the warning, for parts of data whose owner has it for all of them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=f".*{_WORDS}")
+        yield
 
 
 def share_of_unknown_tokens(vectorizer: Any, texts: Sequence[str]) -> float | None:

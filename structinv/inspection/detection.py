@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -14,7 +13,7 @@ import scipy.sparse as sp
 
 from ..certificates.certificate import Certificate
 from ..estimators.target_labels import label_name
-from ..estimators.unknown_texts import UNKNOWN_TEXTS
+from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..oracles import FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, TokenEdits
 from ..oracles.combinators import OnlyFor
 from ..utils.matrices import Matrix
@@ -207,9 +206,7 @@ def detection_under_all_kinds(
     if len(classes) != 2 or len(np.unique(y)) != 2:
         return None
     label, reason = positive_label(oracle, classes)
-    with warnings.catch_warnings():
-        # The certificate for the oracle of the model has the same warning.
-        warnings.filterwarnings("ignore", message=f".*{UNKNOWN_TEXTS}")
+    with without_warnings_of_unknown_texts():
         unperturbed = certificate_of(without_edits(oracle))
         others = {each: certificate_of(each) for each in other_kinds(oracle, label, rows)}
     named = {_kind(each) or name(each): found for each, found in [(oracle, own), *others.items()]}

@@ -12,6 +12,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
+from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..inspection.detection import check_max_fpr, detection, positive_label, without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..other_models import certify
@@ -172,8 +173,9 @@ def _detection_rate(
             stacklevel=3,
         )
         return float("nan")
-    unperturbed = certify(estimator, without_edits(known), X, y, at=at)
-    perturbed = unperturbed if measure == "clean" else certify(estimator, oracle, X, y, at=at)
+    with without_warnings_of_unknown_texts():
+        unperturbed = certify(estimator, without_edits(known), X, y, at=at)
+        perturbed = unperturbed if measure == "clean" else certify(estimator, oracle, X, y, at=at)
     found = detection(label, reason, y, unperturbed, {"": perturbed}, [max_fpr])
     rates = {"clean": found.clean, "attacked": found.attacked[""], "certified": found.certified[""]}
     return float(rates[measure][0])

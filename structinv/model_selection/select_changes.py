@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
 from ..estimators.parameters import check_oracle_type
+from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
@@ -358,7 +359,8 @@ def _fit_and_certify(
     for each in caught:
         if each not in warned:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return kind.scores(model, *kind.part(X, y, test), oracles, scoring), bool(warned)
+    with without_warnings_of_unknown_texts():
+        return kind.scores(model, *kind.part(X, y, test), oracles, scoring), bool(warned)
 
 
 def _table(

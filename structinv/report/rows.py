@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +13,9 @@ from ..certificates.certificate import Certificate
 from ..estimators.row_sources import some_rows
 from ..estimators.target_labels import label_name
 from ..estimators.unknown_texts import (
-    UNKNOWN_TEXTS,
     share_of_unknown_tokens,
     warn_of_unknown_texts,
+    without_warnings_of_unknown_texts,
 )
 from ..inspection import Explanation, explain_edit
 from ..inspection.detection import COLUMNS, Detection, detection_under_all_kinds
@@ -275,9 +274,7 @@ class TextSubject(RowSubject):
     certifies_input = True
 
     def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:
-        with warnings.catch_warnings():
-            # The certificate of all texts has the same warning.
-            warnings.filterwarnings("ignore", message=f".*{UNKNOWN_TEXTS}")
+        with without_warnings_of_unknown_texts():
             return self._explained(explain_edit(self.model, row, [label]))
 
     def unknown_words(self) -> list[str]:
