@@ -230,8 +230,6 @@ class TestFit:
                 "--max-changes 1 --class-weight 7=2",
                 "--class-weight must list labels of DATA .*, got '7'",
             ),
-            ("--accept-gap -1", "--accept-gap"),
-            ("--accept-gap nan", "--accept-gap"),
             ("--oracle rotations --degrees a", "--degrees must be numbers"),
             ("--oracle shifts --shape 10", "--shape must be height x width"),
             ("--max-changes -1", "--max-changes must"),

@@ -147,13 +147,12 @@ def fit(
     memory_limit: given.MemoryLimit = None,
     seed: given.Seed = 0,
     output: given.ModelOutput,
-    accept_gap: given.AcceptGap = None,
 ) -> None:
     """Train a classifier on DATA and save it.
 
-    The model is saved if its relative duality gap is at most --accept-gap.
-    Otherwise the exit code is 1, and an existing file stays unchanged. The
-    exit code after Ctrl-C is 130.
+    A fit that ends before it reaches --tol, such as at --max-seconds, saves
+    its model with a warning that has the gap. After Ctrl-C, the exit code is
+    130 and an existing file stays unchanged.
     """
     check_output(output, data)
     check_solver(solver)
@@ -163,7 +162,7 @@ def fit(
     source, learner = training_file(data, None if format is None else format.value, tokens)
     task = task_of(learner)
     _refuse_unused(context, data, learner, kernel is not None)
-    limit, memory = _accepted(tol, accept_gap), limit_of_memory(memory_limit)
+    memory = limit_of_memory(memory_limit)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"value": value, "present": present, "add": add, "drop": drop}
     settings |= {"scale": factor_pair(scale)}
@@ -205,14 +204,14 @@ def fit(
             classifier.set_params(C=choose_weight(classifier, X, y, console, max_fpr))
     with working_on(f"training on {counted(counts)}"):
         training, interrupted = train(classifier, X, y, counts)
-    if held is not None:
+    reason = _why_not_saved(training, tol, interrupted)
+    if held is not None and reason is None:
         classifier = held.moved(classifier)
         training |= held.notes(classifier)
         nothing = classifier.classes_[int(classifier.intercept_[0] > 0)]
         if features.of_texts and nothing == held.label:
             name = label_name(nothing)
             say(f"warning: at this threshold, texts without any known word are predicted {name}")
-    reason = _why_not_saved(training, limit)
     if reason is None:
         write(output, SavedModel(classifier, features, training).content())
         training_report(console, training, output, features.certified)
@@ -381,27 +380,18 @@ def _refuse_unused(context: typer.Context, data: Path, learner: Any, kernel: boo
         raise ValueError(f"{models} have no intercept: remove --intercept or --no-intercept")
 
 
-def _accepted(tol: float, accept_gap: float | None) -> float:
-    """Return the largest relative gap with which a model is saved."""
-    if accept_gap is None:
-        return tol
-    if not accept_gap >= 0:
-        raise ValueError(f"--accept-gap must be at least 0, got {accept_gap}")
-    return accept_gap
-
-
-def _why_not_saved(training: dict[str, Any], limit: float) -> str | None:
+def _why_not_saved(training: dict[str, Any], tol: float, interrupted: bool) -> str | None:
     """Return why a model is not saved, with advice; None if it is saved."""
     if training["status"] == Status.INCONSISTENT.value:
         return (
             "the lower bound of the objective exceeds its value, so rounding errors are larger than the "
             "gap. Rescale the features to smaller values."
         )
-    if training["relative_gap"] <= limit:
+    if not interrupted or training["relative_gap"] <= tol:
         return None
     return (
-        f"the relative gap {training['relative_gap']:.1e} ({training['status']}) is above --accept-gap "
-        f"{limit:g}. Allow more time, or pass a larger --accept-gap."
+        f"training was interrupted at the relative gap {training['relative_gap']:.1e}, above --tol "
+        f"{tol:g}. Pass --max-seconds to save the model after this time."
     )
 
 

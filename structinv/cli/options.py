@@ -340,16 +340,13 @@ Tol = Annotated[
     float,
     typer.Option(rich_help_panel=_SOLVER, help="Relative duality gap at which training ends."),
 ]
-AcceptGap = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=_OUTPUT,
-        help="Largest relative duality gap of a model that is saved. Default: the value of --tol.",
-    ),
-]
 MaxSeconds = Annotated[
     float | None,
-    typer.Option(rich_help_panel=_SOLVER, help="Time limit of training, in seconds. Default: none."),
+    typer.Option(
+        rich_help_panel=_SOLVER,
+        help="Time limit of training, in seconds. The model at the"
+        " limit is saved, with a warning that has its gap. Default: none.",
+    ),
 ]
 Seed = Annotated[
     int, typer.Option(min=0, rich_help_panel=_SOLVER, help="Seed of the solver's random numbers.")
