@@ -375,7 +375,9 @@ class TestPipes:
         process.stdin.close()
         process.stdout.close()
         assert process.wait() == 141
-        assert process.stderr.read() == b""
+        # A slow process has a line on what runs.
+        lines = process.stderr.read().decode().splitlines()
+        assert all(line.startswith(("structinv: predict", "structinv: reading")) for line in lines)
         process.stderr.close()
 
     def test_other_encodings(self, tmp_path):

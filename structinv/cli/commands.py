@@ -24,7 +24,7 @@ from .converting import convert_file
 from .demo import run_demo
 from .features import ReadOptions
 from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
-from .messages import one_line_errors, say, working_on
+from .messages import begin, one_line_errors, reading_of, say, training_time, working_on
 from .model_file import SavedModel, load_model
 from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels
@@ -85,6 +85,7 @@ def demo(
     ] = False,
 ) -> None:
     """Compare plain and robust models on generated mail, digits and generated text."""
+    begin("comparing models", "usually a minute; --quick takes a few seconds")
     run_demo(out, seed=seed, quick=quick, console=Console())
 
 
@@ -104,6 +105,7 @@ def warm(
     The command uses all processors. Later processes load the functions from
     the cache on disk. Set NUMBA_CACHE_DIR to choose its folder.
     """
+    begin("compiling functions", "usually 1 to 5 minutes")
     warm_up(family, Console())
 
 
@@ -186,7 +188,7 @@ def fit(
     dense = dense_for(classifier)
     size = settings["shape"].size if settings["shape"] else 0
     reading = ReadOptions(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
-    with working_on(f"reading {data.name}"):
+    with working_on(*reading_of(data)):
         features, X, y = learner.learn(source, reading)
     if learner.task == "rows":
         check_rows(classifier, oracle, features, X, y)
@@ -200,9 +202,9 @@ def fit(
         X, y, held = hold_out(classifier, X, y, max_fpr, seed)
     counts = task.counts(features, X)
     if weight is None:
-        with working_on("choosing C"):
+        with working_on("choosing C", f"{counted(counts)}; {training_time(max_seconds)}"):
             classifier.set_params(C=choose_weight(classifier, X, y, console, max_fpr))
-    with working_on(f"training on {counted(counts)}"):
+    with working_on("training", f"{counted(counts)}; {training_time(max_seconds)}"):
         training, interrupted = train(classifier, X, y, counts)
     reason = _why_not_saved(training, tol, interrupted)
     if held is not None and reason is None:
@@ -235,7 +237,8 @@ def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.Ig
     """
     saved = load_model(model, data)
     source = data_at(data)
-    X, y = labeled(saved.features, source, ignore_new_features)
+    with working_on(*reading_of(data)):
+        X, y = labeled(saved.features, source, ignore_new_features)
     task_of(saved.features).evaluate(Console(), saved, source, X, y)
 
 
@@ -260,6 +263,7 @@ def predict(
     output = Path("-") if output is None else output
     check_output(output, data, model)
     saved = load_model(model, data)
+    begin(*reading_of(data))
     options = PredictOptions(scores, threshold, certify, ignore_new_features)
     source = data_at(data)
     n_labels = write_labels(output, task_of(saved.features).predict(saved, source, options), source)
@@ -317,7 +321,7 @@ def report(
     check_output(output, data, model)
     options = ReportOptions(title, edit_numbers(sizes), rows, image_shape(shape))
     saved, source = load_model(model, data), data_at(data)
-    with working_on(f"reading {data.name}"):
+    with working_on(*reading_of(data)):
         X, y = labeled(saved.features, source, ignore_new_features)
     with working_on("evaluating"):
         content = model_report(saved, source, X, y, options)

@@ -15,7 +15,7 @@ from ..estimators.unknown_texts import warn_of_unknown_texts
 from ..rows import RowFolder
 from ..utils.files import written_atomically
 from .kinds import Data, unlabeled
-from .messages import progress_of, say
+from .messages import USUALLY, begin, progress_of, say
 from .model_file import SavedModel
 from .parts import parts_of
 from .writing import is_standard
@@ -75,6 +75,7 @@ def predict_rows(saved: SavedModel, data: Data, options: PredictOptions) -> Iter
     if options.certify:
         _print_perturbations(saved)
         warn_of_unknown_words(saved, data, X)
+    begin("certifying" if options.certify else "predicting", USUALLY)
     for rows, _ in parts_of(X):
         lines = ["\t".join(cells) for cells in zip(*_columns(saved, rows, options), strict=True)]
         yield "".join(f"{line}\n" for line in lines).encode(), len(lines)

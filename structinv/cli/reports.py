@@ -21,7 +21,7 @@ from ..oracles import Identity
 from ..report.section import percent
 from ..utils.summaries import number_of
 from .kinds import Data
-from .messages import working_on
+from .messages import USUALLY, working_on
 from .model_file import SavedModel
 from .row_files import Labels
 from .thresholds import threshold_note
@@ -92,7 +92,7 @@ def evaluation_report(console: Console, saved: SavedModel, source: Data, X: Any,
     saved.check_labels(y)
     saved.note_identity()
     subject: Any = saved.subject(source, X, y)
-    with working_on("evaluating"):
+    with working_on("evaluating", f"{subject.number_of(subject.n_samples)}; {USUALLY}"):
         own = subject.certificate(subject.oracle)
         detected = subject.detection(own)
     if "max_fpr" in saved.training:

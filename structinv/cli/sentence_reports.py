@@ -16,7 +16,7 @@ from ..model_selection.entity_scores import SpanScores, are_spans
 from ..report.section import percent
 from ..report.sentences import sentence_certificate, unknown_labels_note
 from .kinds import Data
-from .messages import say
+from .messages import USUALLY, begin, say
 from .model_file import SavedModel
 from .reports import print_line
 
@@ -29,6 +29,7 @@ def sentences_report(
     Labels that the training file lacks count as errors.
     """
     saved.note_identity()
+    begin("evaluating", f"{len(X)} sentences; {USUALLY}")
     predicted = [labels.tolist() for labels in saved.classifier.predict(X)]
     correct = [
         label == guess
