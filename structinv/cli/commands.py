@@ -23,7 +23,7 @@ from .conversion import Conversion
 from .converting import convert_file
 from .demo import run_demo
 from .features import ReadOptions
-from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
+from .kinds import READING_OPTIONS, data_at, labeled, learned, training_file, unlabeled
 from .messages import begin, one_line_errors, reading_of, say, training_time, working_on
 from .model_file import SavedModel, load_model
 from .model_report import ReportOptions, edit_numbers, model_report
@@ -161,7 +161,8 @@ def fit(
     if max_fpr is not None and not 0 < max_fpr < 1:
         raise ValueError(f"--max-fpr must be above 0 and below 1, such as 0.01, got {max_fpr}")
     tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
-    source, learner = training_file(data, None if format is None else format.value, tokens)
+    keys = text_key, label_key
+    source, learner = training_file(data, None if format is None else format.value, keys, tokens)
     task = task_of(learner)
     _refuse_unused(context, data, learner, kernel is not None)
     memory = limit_of_memory(memory_limit)
@@ -189,7 +190,7 @@ def fit(
     size = settings["shape"].size if settings["shape"] else 0
     reading = ReadOptions(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
     with working_on(*reading_of(data)):
-        features, X, y = learner.learn(source, reading)
+        features, X, y = learned(learner, source, reading, guessed=format is None)
     if learner.task == "rows":
         check_rows(classifier, oracle, features, X, y)
     console = Console(stderr=is_standard(output))

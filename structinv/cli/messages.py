@@ -44,6 +44,8 @@ _PARAMETER = re.compile(
 
 # Advice of the library's warnings, and its form on the command line.
 _PHRASES = {
+    "pass label_key": "pass --label-key",
+    "pass text_key": "pass --text-key",
     "class_weight='balanced'": "--class-weight balanced",
     "structinv.select_changes compares such settings on held-out samples": (
         "--C auto compares values of C on held-out samples"
