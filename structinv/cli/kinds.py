@@ -107,7 +107,7 @@ def training_file(
 def learned(
     learner: Any, source: Data, reading: ReadOptions, guessed: bool
 ) -> tuple[Features, Any, Any]:
-    """Read training data; an error names the detected format of a file, and the option for another."""
+    """Read training data; errors contain the detected format of a file."""
     try:
         return learner.learn(source, reading)
     except ValueError as error:

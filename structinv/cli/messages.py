@@ -122,7 +122,7 @@ class Watch:
     Parameters
     ----------
     what : str
-        What the command does, and how long it may take.
+        First line: work of the command, and its expected time.
     """
 
     def __init__(self, what: str) -> None:
@@ -165,9 +165,9 @@ def begin(what: str, takes: str, seconds: float = 0.0) -> None:
     Parameters
     ----------
     what : str
-        What begins now.
+        Name of the work.
     takes : str
-        How long it may take.
+        Size of the work, and its expected time.
     seconds : float, default=0.0
         Estimated time. The line is printed at once if this time is long, since a reader may not let
         other threads run.
@@ -181,7 +181,7 @@ def begin(what: str, takes: str, seconds: float = 0.0) -> None:
 
 @contextmanager
 def working_on(what: str, takes: str = USUALLY, seconds: float = 0.0) -> Iterator[None]:
-    """Show what runs on standard error: a spinner on a terminal, otherwise single lines.
+    """Show the work on standard error: a spinner on a terminal, otherwise lines.
 
     The arguments are those of `begin`.
     """

@@ -54,7 +54,8 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="A file (plain or compressed by gzip or xz), - for standard input, or a folder written by"
-        " convert. A file contains SVMlight rows, JSON texts (lines or an array), a CSV table, or"
+        " convert. A file contains SVMlight rows, JSON texts (lines or an array), a table (CSV, TSV or"
+        " separated by blanks) of numbers or with a column of texts, lines of a label, a tab and a text, or"
         " sentences in columns: first the token, then features such as the part-of-speech tag, then the"
         " label.",
         show_default=False,
@@ -370,10 +371,12 @@ UnitLength = Annotated[
         " text.",
     ),
 ]
-TextKey = Annotated[str, typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the text.")]
+TextKey = Annotated[
+    str, typer.Option(rich_help_panel=_DATA, help="Text: JSON key, or column of a table, of the text.")
+]
 LabelKey = Annotated[
     str,
-    typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the label. Table: column of the label."),
+    typer.Option(rich_help_panel=_DATA, help="JSON key, or column of a table, of the label."),
 ]
 ZeroBased = Annotated[
     bool | None,

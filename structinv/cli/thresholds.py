@@ -1,4 +1,4 @@
-"""Threshold of a classifier for a maximum false-positive rate on held-out samples."""
+"""Threshold of a classifier for a false-positive rate on held-out samples."""
 
 from __future__ import annotations
 
