@@ -56,8 +56,8 @@ Data = Annotated[
         help="A file (plain or compressed by gzip or xz), - for standard input, or a folder written by"
         " convert. A file contains SVMlight rows, JSON texts (lines or an array), a table (CSV, TSV or"
         " separated by blanks) of numbers or with a column of texts, lines of a label, a tab and a text,"
-        " or sentences in columns: first the token, then features such as the part-of-speech tag, then the"
-        " label.",
+        " or sentences in columns: first the token, then features such as the part-of-speech tag, then"
+        " the label.",
         show_default=False,
     ),
 ]
