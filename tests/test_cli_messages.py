@@ -6,6 +6,7 @@ import pytest
 
 from structinv import InvariantTextClassifier
 from structinv.cli import messages
+from structinv.cli.row_files import DocumentFeatures
 from structinv.datasets import make_tagged_text, write_conll
 
 from .test_cli import run, write_mails
@@ -47,6 +48,21 @@ def test_a_slow_fit_says_first_what_runs_and_how_long_it_may_take(
     assert first.startswith("structinv: training: 60 texts; ")
     assert first.endswith(takes)
     assert others == []
+
+
+def test_each_work_that_is_not_fast_has_a_line(mails, tmp_path, monkeypatch):
+    monkeypatch.setattr(messages, "QUIET", 0.2)
+    monkeypatch.setattr(messages, "AT_LEAST", 0.2)
+    slow(monkeypatch, InvariantTextClassifier, 0.6)
+    learn = DocumentFeatures.learn
+
+    def slower(*given):
+        time.sleep(0.6)
+        return learn(*given)
+
+    monkeypatch.setattr(DocumentFeatures, "learn", slower)
+    lines = run("fit", mails, *DROP, "-o", tmp_path / "m").stderr.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["reading train.jsonl", "training"]
 
 
 def test_a_fast_command_prints_no_line(mails, tmp_path):

@@ -75,8 +75,9 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
         if isinstance(sys.stdout, TextIOWrapper):
             # A label with characters that the terminal lacks must not stop the command.
             sys.stdout.reconfigure(errors="backslashreplace")
-        watch = Watch(f"{command.__name__}: {USUALLY}")
+        watch = Watch()
         token = _watch.set(watch)
+        begin(command.__name__, USUALLY)
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
@@ -115,52 +116,51 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 class Watch:
-    """First line of a command that is not fast, and later lines on its progress.
+    """Lines on the work of a command that is not fast, and on its progress.
 
     The lines go to standard error, from a thread. On a terminal, a spinner shows the progress.
-
-    Parameters
-    ----------
-    what : str
-        First line: work of the command, and its expected time.
     """
 
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self._lock = threading.Lock()
-        self._next_line = np.inf
+    def __init__(self) -> None:
         # Imports are part of the time that users wait.
-        self._timer = threading.Timer(max(AT_LEAST, QUIET - seconds_since_start()), self.say)
+        self._began = time.monotonic() - seconds_since_start()
+        self._said = False
+        self._next_line = np.inf
+        self._timer = threading.Timer(0.0, self._say, [""])
+
+    def begin(self, text: str, at_once: bool = False) -> None:
+        """Begin work, with a line at once or if it is not fast; end earlier work."""
+        self.stop()
+        self._next_line = np.inf
+        if at_once:
+            self._say(text)
+            return
+        waited = 0.0 if self._said else time.monotonic() - self._began
+        self._timer = threading.Timer(max(AT_LEAST, QUIET - waited), self._say, [text])
         self._timer.daemon = True
         self._timer.start()
-
-    def say(self) -> None:
-        """Print the first line, once."""
-        with self._lock:
-            if self._next_line == np.inf:
-                self._print(self.what)
 
     def progress(self, text: str) -> None:
         """Print a later line, at intervals."""
         if time.monotonic() >= self._next_line:
-            self._print(text)
+            self._say(text)
 
-    def _print(self, text: str) -> None:
-        self._next_line = time.monotonic() + LATER
+    def stop(self) -> None:
+        """Print no line until other work begins."""
+        self._timer.cancel()
+
+    def _say(self, text: str) -> None:
+        self._said, self._next_line = True, time.monotonic() + LATER
         # Work goes on if standard error is lost.
         with suppress(OSError, ValueError):
             say(text)
-
-    def stop(self) -> None:
-        """Print no line from now on."""
-        self._timer.cancel()
 
 
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 def begin(what: str, takes: str, seconds: float = 0.0) -> None:
-    """Set the first line of the running command.
+    """Begin some work of the running command, with a line if it is not fast.
 
     Parameters
     ----------
@@ -174,9 +174,7 @@ def begin(what: str, takes: str, seconds: float = 0.0) -> None:
     """
     watch = _watch.get()
     if watch is not None:
-        watch.what = f"{what}: {takes}"
-        if seconds > QUIET:
-            watch.say()
+        watch.begin(f"{what}: {takes}", at_once=seconds > QUIET)
 
 
 @contextmanager
