@@ -71,7 +71,7 @@ def test_predictions_have_a_column_of_certified_sentences(folder, expected):
     shown = succeed("evaluate", folder / "robust", folder / "test.conll")
     (line,) = [line for line in shown.splitlines() if line.split("│")[1:2] and "tokens" in line]
     certified = machine.certify(*expected[0:1], load_conll(folder / "test.conll")[1]).position_accuracy
-    assert line.split("│")[5].strip() == f"{100 * certified:.1f}%"
+    assert line.split("│")[5].strip() == f"{100 * certified:.1f} %"
 
 
 def test_evaluation_shows_tokens_sentences_and_spans(folder, expected):
@@ -79,14 +79,14 @@ def test_evaluation_shows_tokens_sentences_and_spans(folder, expected):
     _, y = load_conll(folder / "test.conll")
     right = [a == b for i, labels in enumerate(y) for a, b in zip(labels, expected[1][i], strict=True)]
     cells = {line.split("│")[1].strip(): line for line in shown.splitlines() if line.count("│") > 3}
-    share = f"{100 * np.mean(right):.1f}%"
+    share = f"{100 * np.mean(right):.1f} %"
     # Without changes what is right is certain.
     assert [cell.strip() for cell in cells["tokens"].split("│")[3:6]] == [share, "", share]
     whole = np.mean([a == b for a, b in zip(y, expected[1], strict=True)])
-    assert f"{100 * whole:.1f}%" in cells["whole sentences"]
+    assert f"{100 * whole:.1f} %" in cells["whole sentences"]
     scores = span_scores(y, expected[1])
     for name, one in {**scores.by_type, "all": scores}.items():
-        shares = [f"{100 * share:.1f}%" for share in (one.precision, one.recall, one.f1)]
+        shares = [f"{100 * share:.1f} %" for share in (one.precision, one.recall, one.f1)]
         assert [cell.strip() for cell in cells[name].split("│")[2:-1]] == [str(one.n_spans), *shares]
 
 
@@ -101,11 +101,11 @@ def test_labels_that_training_lacked_are_wrong(folder, expected):
         assert f"{number} sentences have labels that are not classes of the model" in result.stderr
         whole = np.mean([a == b for a, b in zip(labels, expected[1], strict=True)])
         (line,) = [line for line in result.stdout.splitlines() if "whole sentences" in line]
-        assert [cell.strip() for cell in line.split("│")[3:6]] == [f"{100 * whole:.1f}%"] * 3
+        assert [cell.strip() for cell in line.split("│")[3:6]] == [f"{100 * whole:.1f} %"] * 3
         # Without changes the other tokens of these sentences are as certain as they were.
         (line,) = [line for line in result.stdout.splitlines() if "│ tokens" in line]
         share = np.mean(np.concatenate(labels) == np.concatenate(expected[1]))
-        assert [cell.strip() for cell in line.split("│")[3:6:2]] == [f"{100 * share:.1f}%"] * 2
+        assert [cell.strip() for cell in line.split("│")[3:6:2]] == [f"{100 * share:.1f} %"] * 2
 
 
 @pytest.mark.parametrize(

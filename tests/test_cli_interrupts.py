@@ -116,16 +116,10 @@ class TestControlC:
     def test_a_good_model_is_not_replaced_by_half_of_one(self, rows, model):
         code, messages = interrupted(rows, "-o", model)
         assert code == 130
-        assert "not saved" in messages
+        assert "not saved: training was interrupted at the relative gap" in messages
+        assert "Pass --max-seconds to save the model after this time." in messages
         assert model.read_bytes() == b"good"
         assert [path.name for path in model.parent.iterdir()] == [model.name]
-
-    @pytest.mark.slow
-    def test_a_gap_that_is_accepted_is_saved_and_the_code_stays(self, rows, model):
-        code, messages = interrupted(rows, "-o", model, "--accept-gap", "inf")
-        assert code == 130
-        assert "not saved" not in messages
-        assert structinv.load(model).solution_.status.value == "interrupted"
 
     def test_fits_that_raise_after_they_have_a_model(self, rows, model, monkeypatch):
         fit = InvariantLinearSVC.fit
@@ -154,22 +148,16 @@ class TestControlC:
 class TestGaps:
     hasty = ("--solver", "bmrm", "--C", 1000, "--max-seconds", 0.001, "--tol", 1e-9)
 
-    def test_a_gap_that_is_too_wide_is_an_error_and_nothing_is_lost(self, rows, model):
+    def test_a_fit_at_its_time_limit_saves_the_model_with_a_warning_and_the_gap(self, rows, model):
         result = run("fit", rows, *WORDS, *self.hasty, "-o", model)
-        assert result.exit_code == 1
-        assert "not saved" in result.stderr
-        assert "--accept-gap 1e-09" in result.stderr
-        assert model.read_bytes() == b"good"
-
-    def test_it_can_be_accepted(self, rows, model):
-        result = run("fit", rows, *WORDS, *self.hasty, "--accept-gap", "inf", "-o", model)
         assert result.exit_code == 0
-        gap = structinv.load(model).solution_.relative_gap
-        tighter = run("fit", rows, *WORDS, *self.hasty, "--accept-gap", 0, "-o", model)
-        assert tighter.exit_code == 1
-        assert structinv.load(model).solution_.relative_gap == gap
+        solution = structinv.load(model).solution_
+        assert solution.status is Status.TIME_LIMIT
+        assert "warning: InvariantLinearSVC ended with status 'time limit' after" in result.stderr
+        assert f"at a relative gap of {solution.relative_gap:.2g} (tol=1e-09)" in result.stderr
+        assert f"relative gap {solution.relative_gap:.1e}: time limit" in result.stdout
 
-    def test_crossed_bounds_are_an_error_whatever_gap_is_accepted(self, rows, model, monkeypatch):
+    def test_crossed_bounds_are_an_error(self, rows, model, monkeypatch):
         fit = InvariantLinearSVC.fit
 
         def crossed(self, X, y):
@@ -178,10 +166,9 @@ class TestGaps:
             return self
 
         monkeypatch.setattr(InvariantLinearSVC, "fit", crossed)
-        result = run("fit", rows, *WORDS, "--tol", 0.05, "--C", 0.01, "--accept-gap", 10, "-o", model)
+        result = run("fit", rows, *WORDS, "--tol", 0.05, "--C", 0.01, "-o", model)
         assert result.exit_code == 1
         assert "the lower bound of the objective exceeds its value" in result.stderr
-        assert "--accept-gap" not in result.stderr
         assert model.read_bytes() == b"good"
 
     def test_a_write_that_fails_leaves_the_old_file(self, rows, model, monkeypatch):

@@ -279,7 +279,7 @@ class TestWeights:
                 for s in (None, certified_accuracy_scorer())
             ]
             scores.append([(np.mean(each), np.std(each, ddof=1) / np.sqrt(5)) for each in both])
-            shown = [float(cell.rstrip("%")) for cell in cells[1:5]]
+            shown = [float(cell) for cell in cells[1:9:2]]
             assert shown == pytest.approx(100 * np.ravel(scores[-1]), abs=0.06)
         (chosen,) = [k for k, cells in enumerate(table) if "chosen" in cells]
         assert pytest.approx(float(table[chosen][0])) == saved.classifier.C
@@ -336,7 +336,7 @@ class TestReports:
         out = succeed("evaluate", folder / "rows.model", folder / "rows.svm")
         _, y = load_model(folder / "rows.model").features.read(folder / "rows.svm")
         share = 100 * max(np.mean(y == label) for label in (-1, 1))
-        assert f"Always predicting -1, the largest class, has {share:.1f}% accuracy." in out
+        assert f"Always predicting -1, the largest class, has {share:.1f} % accuracy." in out
 
     def test_explain_without_labels(self, folder, tmp_path):
         (tmp_path / "new").write_text('{"text": "cheap pills offer"}\n')
@@ -375,7 +375,9 @@ class TestPipes:
         process.stdin.close()
         process.stdout.close()
         assert process.wait() == 141
-        assert process.stderr.read() == b""
+        # A slow process has a line on what runs.
+        lines = process.stderr.read().decode().splitlines()
+        assert all(line.startswith(("structinv: predict", "structinv: reading")) for line in lines)
         process.stderr.close()
 
     def test_other_encodings(self, tmp_path):

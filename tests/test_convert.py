@@ -491,7 +491,7 @@ def test_ctrl_c(tmp_path):
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate()
     assert process.returncode == 130
-    assert messages == b"structinv: interrupted: nothing was written\n"
+    assert messages.endswith(b"structinv: interrupted: nothing was written\n")
     assert left(tmp_path) == []
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from .. import __version__
 from ..estimators.row_sources import some_rows
+from ..estimators.target_labels import label_name
 from ..report.writing import TITLE
 from ..solvers import Status
 from . import options as given
@@ -22,13 +23,14 @@ from .conversion import Conversion
 from .converting import convert_file
 from .demo import run_demo
 from .features import ReadOptions
-from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
-from .messages import one_line_errors, quiet_console, say, working_on
+from .kinds import READING_OPTIONS, data_at, labeled, learned, training_file, unlabeled
+from .messages import begin, one_line_errors, quiet_console, reading_of, say, training_time, working_on
 from .model_file import SavedModel, load_model
 from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels
 from .reports import counted, explanation_report, training_report
 from .tasks import task_of
+from .thresholds import hold_out
 from .training import (
     build_classifier,
     choose_weight,
@@ -83,6 +85,7 @@ def demo(
     ] = False,
 ) -> None:
     """Compare plain and robust models on generated mail, digits and generated text."""
+    begin("comparing models", "usually a minute; --quick takes a few seconds")
     run_demo(out, seed=seed, quick=quick, console=Console())
 
 
@@ -102,6 +105,7 @@ def warm(
     The command uses all processors. Later processes load the functions from
     the cache on disk. Set NUMBA_CACHE_DIR to choose its folder.
     """
+    begin("compiling functions", "usually 1 to 5 minutes")
     warm_up(family, Console())
 
 
@@ -133,6 +137,7 @@ def fit(
     factors: given.Factors = None,
     shape: given.Shape = None,
     C: given.C = "1.0",
+    max_fpr: given.MaxFPR = None,
     class_weight: given.ClassWeight = None,
     kernel: given.Kernel = None,
     gamma: given.Gamma = None,
@@ -144,21 +149,23 @@ def fit(
     memory_limit: given.MemoryLimit = None,
     seed: given.Seed = 0,
     output: given.ModelOutput,
-    accept_gap: given.AcceptGap = None,
 ) -> None:
     """Train a classifier on DATA and save it.
 
-    The model is saved if its relative duality gap is at most --accept-gap.
-    Otherwise the exit code is 1, and an existing file stays unchanged. The
-    exit code after Ctrl-C is 130.
+    A fit that ends before it reaches --tol, such as at --max-seconds, saves
+    its model with a warning that has the gap. After Ctrl-C, the exit code is
+    130 and an existing file stays unchanged.
     """
     check_output(output, data)
     check_solver(solver)
+    if max_fpr is not None and not 0 < max_fpr < 1:
+        raise ValueError(f"--max-fpr must be above 0 and below 1, such as 0.01, got {max_fpr}")
     tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
-    source, learner = training_file(data, None if format is None else format.value, tokens)
+    keys = text_key, label_key
+    source, learner = training_file(data, None if format is None else format.value, keys, tokens)
     task = task_of(learner)
     _refuse_unused(context, data, learner, kernel is not None)
-    limit, memory = _accepted(tol, accept_gap), limit_of_memory(memory_limit)
+    memory = limit_of_memory(memory_limit)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"value": value, "present": present, "add": add, "drop": drop}
     settings |= {"scale": factor_pair(scale)}
@@ -182,22 +189,32 @@ def fit(
     dense = dense_for(classifier)
     size = settings["shape"].size if settings["shape"] else 0
     reading = ReadOptions(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
-    with working_on(f"reading {data.name}"):
-        features, X, y = learner.learn(source, reading)
+    with working_on(*reading_of(data)):
+        features, X, y = learned(learner, source, reading, guessed=format is None)
     if learner.task == "rows":
         check_rows(classifier, oracle, features, X, y)
-    counts = task.counts(features, X)
     console = quiet_console(error=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
     if memory is not None:
         classifier.set_params(memory_limit=memory)
     only_for(classifier, labels_that_change(changing, task.labels(y)))
+    held = None
+    if max_fpr is not None:
+        X, y, held = hold_out(classifier, X, y, max_fpr, seed)
+    counts = task.counts(features, X)
     if weight is None:
-        with working_on("choosing C"):
-            classifier.set_params(C=choose_weight(classifier, X, y, console))
-    with working_on(f"training on {counted(counts)}"):
+        with working_on("choosing C", f"{counted(counts)}; {training_time(max_seconds)}"):
+            classifier.set_params(C=choose_weight(classifier, X, y, console, max_fpr))
+    with working_on("training", f"{counted(counts)}; {training_time(max_seconds)}"):
         training, interrupted = train(classifier, X, y, counts)
-    reason = _why_not_saved(training, limit)
+    reason = _why_not_saved(training, tol, interrupted)
+    if held is not None and reason is None:
+        classifier = held.moved(classifier)
+        training |= held.notes(classifier)
+        nothing = classifier.classes_[int(classifier.intercept_[0] > 0)]
+        if features.of_texts and nothing == held.label:
+            name = label_name(nothing)
+            say(f"warning: at this threshold, texts without any known word are predicted {name}")
     if reason is None:
         write(output, SavedModel(classifier, features, training).content())
         training_report(console, training, output, features.certified)
@@ -220,8 +237,10 @@ def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.Ig
     print precision, recall and F1 of spans (labels B-... and I-...).
     """
     saved = load_model(model, data)
-    X, y = labeled(saved.features, data_at(data), ignore_new_features)
-    task_of(saved.features).evaluate(Console(), saved, X, y)
+    source = data_at(data)
+    with working_on(*reading_of(data)):
+        X, y = labeled(saved.features, source, ignore_new_features)
+    task_of(saved.features).evaluate(Console(), saved, source, X, y)
 
 
 @app.command()
@@ -245,6 +264,7 @@ def predict(
     output = Path("-") if output is None else output
     check_output(output, data, model)
     saved = load_model(model, data)
+    begin(*reading_of(data))
     options = PredictOptions(scores, threshold, certify, ignore_new_features)
     source = data_at(data)
     n_labels = write_labels(output, task_of(saved.features).predict(saved, source, options), source)
@@ -302,7 +322,7 @@ def report(
     check_output(output, data, model)
     options = ReportOptions(title, edit_numbers(sizes), rows, image_shape(shape))
     saved, source = load_model(model, data), data_at(data)
-    with working_on(f"reading {data.name}"):
+    with working_on(*reading_of(data)):
         X, y = labeled(saved.features, source, ignore_new_features)
     with working_on("evaluating"):
         content = model_report(saved, source, X, y, options)
@@ -365,27 +385,18 @@ def _refuse_unused(context: typer.Context, data: Path, learner: Any, kernel: boo
         raise ValueError(f"{models} have no intercept: remove --intercept or --no-intercept")
 
 
-def _accepted(tol: float, accept_gap: float | None) -> float:
-    """Return the largest relative gap with which a model is saved."""
-    if accept_gap is None:
-        return tol
-    if not accept_gap >= 0:
-        raise ValueError(f"--accept-gap must be at least 0, got {accept_gap}")
-    return accept_gap
-
-
-def _why_not_saved(training: dict[str, Any], limit: float) -> str | None:
+def _why_not_saved(training: dict[str, Any], tol: float, interrupted: bool) -> str | None:
     """Return why a model is not saved, with advice; None if it is saved."""
     if training["status"] == Status.INCONSISTENT.value:
         return (
             "the lower bound of the objective exceeds its value, so rounding errors are larger than the "
             "gap. Rescale the features to smaller values."
         )
-    if training["relative_gap"] <= limit:
+    if not interrupted or training["relative_gap"] <= tol:
         return None
     return (
-        f"the relative gap {training['relative_gap']:.1e} ({training['status']}) is above --accept-gap "
-        f"{limit:g}. Allow more time, or pass a larger --accept-gap."
+        f"training was interrupted at the relative gap {training['relative_gap']:.1e}, above --tol "
+        f"{tol:g}. Pass --max-seconds to save the model after this time."
     )
 
 

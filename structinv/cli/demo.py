@@ -19,12 +19,12 @@ from sklearn.model_selection import train_test_split
 from ..datasets import make_mail_like
 from ..estimators import InvariantLinearSVC
 from ..oracles import FDrop, FScale, Identity, InvarianceOracle
+from ..report.section import percent
 from ..utils.jit import Stopwatch
 from .demo_digits import digits_table, draw_digits, fit_digits
 from .demo_plots import plot_certified, plot_gaps
 from .demo_tagger import draw_taggers, fit_taggers, taggers_table
 from .messages import say, working_on
-from .reports import percent
 from .writing import check_folder
 
 _SOLVERS = ("frank_wolfe", "svmstruct", "pegasos")

@@ -17,9 +17,9 @@ from ..inspection import SupportTransformsDisplay, WorstCasesDisplay, name_chang
 from ..inspection.figures import saved
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
 from ..oracles.checked_lists import listed
+from ..report.section import percent
 from ..utils.jit import Stopwatch
 from .demo_plots import Errors, plot_errors
-from .reports import percent
 
 _KERNEL: dict[str, Any] = {"gamma": 0.2, "C": 10.0}
 

@@ -15,9 +15,9 @@ from ..estimators import InvariantStructuredSVC
 from ..inspection import MarginsDisplay, TransitionDisplay, position_margins
 from ..inspection.figures import saved
 from ..oracles import FDrop, Identity, InvarianceOracle
+from ..report.section import percent
 from ..structures import Sequence
 from ..utils.jit import Stopwatch
-from .reports import percent
 
 RATES = (0.0, 0.1, 0.3)
 

@@ -35,12 +35,15 @@ class Features:
         Key in `tasks.TASKS`.
     trained_on : str
         Description of the training file in messages.
+    of_texts : bool
+        Whether the file contains texts.
     options : frozenset of str
         Options of `fit` for reading such files.
     """
 
     task: ClassVar[str] = "rows"
     trained_on: ClassVar[str]
+    of_texts: ClassVar[bool] = False
     options: ClassVar[frozenset[str]] = frozenset()
 
     @property
@@ -73,8 +76,8 @@ class Features:
         return None
 
     @property
-    def token_pattern(self) -> str | None:
-        """Regular expression of a word of these texts, or None."""
+    def word_vectorizer(self) -> Any:
+        """Vectorizer of the words of these texts, or None."""
         return None
 
     def around(self, classifier: Any) -> Any:

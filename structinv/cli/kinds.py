@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of, rereadable
+from ..datasets.tables import has_texts
 from ..rows import RowFolder
 from ..rows.manifest import MANIFEST
-from .features import Features
+from .features import Features, ReadOptions
 from .folder_features import FolderFeatures, labels_of
 from .row_files import FORMAT_NAMES, DocumentFeatures, NumberedFeatures, TableFeatures, TextFeatures
 from .sentences import SentenceFeatures
@@ -66,7 +67,9 @@ def unlabeled(features: Features, data: Data, ignore_new: bool) -> Any:
     return features.read_unlabeled(data, ignore_new)
 
 
-def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[Data, Any]:
+def training_file(
+    path: Path, kind: Kind | None, keys: tuple[str, str], tokens: bool = False
+) -> tuple[Data, Any]:
     """Open training data and select the features class for its format.
 
     Parameters
@@ -75,6 +78,8 @@ def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[
         File or folder of rows.
     kind : str or None
         Format; detected if None.
+    keys : tuple of str
+        Names of the texts and of the labels.
     tokens : bool, default=False
         Whether texts are passed unchanged to a classifier that splits them into tokens.
     """
@@ -94,7 +99,23 @@ def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[
                 "line after each sentence: pass --format conll, or --format "
                 f"{kind} if it contains {FORMAT_NAMES[kind]}"
             )
+    if kind == "table" and has_texts(source, *keys):
+        kind = "json"
     return source, DocumentFeatures if tokens and kind == "json" else _LEARNERS[kind]
+
+
+def learned(
+    learner: Any, source: Data, reading: ReadOptions, guessed: bool
+) -> tuple[Features, Any, Any]:
+    """Read training data; errors contain the detected format of a file."""
+    try:
+        return learner.learn(source, reading)
+    except ValueError as error:
+        if not guessed or isinstance(source, RowFolder):
+            raise
+        raise ValueError(
+            f"{error}. DATA was detected as {learner.trained_on}: pass --format if it has another format"
+        ) from None
 
 
 def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Any, Any]:

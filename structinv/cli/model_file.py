@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -17,8 +17,10 @@ from ..estimators.classifier import InvariantClassifier
 from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..persistence.model_files import model_bytes, read_model, versions_in
-from ..report.subject import oracle_name
-from .kinds import features_from_notes
+from ..report.subject import Subject, oracle_name
+from ..report.writing import subject_of
+from ..rows import RowFolder
+from .kinds import Data, features_from_notes
 from .messages import say
 from .row_files import Labels
 
@@ -81,6 +83,36 @@ class SavedModel:
     @property
     def _oracle(self) -> InvarianceOracle:
         return self.classifier.oracle or Identity()
+
+    def subject(
+        self, source: Data, X: Any, y: Any, shape: Any = None, facts: Mapping[str, str] | None = None
+    ) -> Subject:
+        """Return the subject of a report on labeled data.
+
+        Parameters
+        ----------
+        source : Source or RowFolder
+            Place of the data.
+        X, y : samples and labels
+            Content of the data.
+        shape : ImageShape, optional
+            Shape of images.
+        facts : dict of str, optional
+            Facts about the data.
+        """
+        texts = None if isinstance(source, RowFolder) else self.features.texts(source)
+        return subject_of(
+            self.classifier,
+            X,
+            y,
+            shape,
+            facts={**self.facts, **(facts or {})},
+            training=self.training,
+            feature_name=getattr(self.features, "name", None),
+            texts=texts,
+            vectorizer=self.features.word_vectorizer,
+            space=self.features.certified,
+        )
 
     def content(self) -> bytes:
         """Return the bytes of a model file.

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..datasets.opening import Source, name_of
 from ..oracles import ImageShape
-from ..report.writing import page, subject_of
+from ..report.writing import page
 from ..rows import RowFolder
 from .kinds import Data
 from .model_file import SavedModel
@@ -56,19 +56,7 @@ def model_report(saved: SavedModel, source: Data, X: Any, y: Any, options: Repor
         )
     if task_of(saved.features).explains:
         saved.check_labels(y)
-    texts = None if isinstance(source, RowFolder) else saved.features.texts(source)
-    subject = subject_of(
-        saved.classifier,
-        X,
-        y,
-        options.shape,
-        facts=saved.facts | data_facts(source),
-        training=saved.training,
-        feature_name=getattr(saved.features, "name", None),
-        texts=texts,
-        token_pattern=saved.features.token_pattern,
-        space=saved.features.certified,
-    )
+    subject = saved.subject(source, X, y, options.shape, data_facts(source))
     return page(subject, n_changes=options.sizes, n_examples=options.n_examples, title=options.title)
 
 

@@ -54,9 +54,10 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="A file (plain or compressed by gzip or xz), - for standard input, or a folder written by"
-        " convert. A file contains SVMlight rows, JSON texts (lines or an array), a CSV table, or"
-        " sentences in columns: first the token, then features such as the part-of-speech tag, then the"
-        " label.",
+        " convert. A file contains SVMlight rows, JSON texts (lines or an array), a table (CSV, TSV or"
+        " separated by blanks) of numbers or with a column of texts, lines of a label, a tab and a text,"
+        " or sentences in columns: first the token, then features such as the part-of-speech tag, then"
+        " the label.",
         show_default=False,
     ),
 ]
@@ -283,6 +284,17 @@ C = Annotated[
         " selects the value with the highest accuracy.",
     ),
 ]
+MaxFPR = Annotated[
+    float | None,
+    typer.Option(
+        "--max-fpr",
+        rich_help_panel=_MODEL,
+        help="Two classes, linear models: set the threshold so that at most this fraction of false"
+        " positives remains, such as 0.01. A random fifth of DATA sets the threshold, and the model is"
+        " trained on the rest. The label to detect is that of --only-for, otherwise the second label in"
+        " sorted order. Default: the threshold 0.",
+    ),
+]
 ClassWeight = Annotated[
     str | None,
     typer.Option(
@@ -329,16 +341,13 @@ Tol = Annotated[
     float,
     typer.Option(rich_help_panel=_SOLVER, help="Relative duality gap at which training ends."),
 ]
-AcceptGap = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=_OUTPUT,
-        help="Largest relative duality gap of a model that is saved. Default: the value of --tol.",
-    ),
-]
 MaxSeconds = Annotated[
     float | None,
-    typer.Option(rich_help_panel=_SOLVER, help="Time limit of training, in seconds. Default: none."),
+    typer.Option(
+        rich_help_panel=_SOLVER,
+        help="Time limit of training, in seconds. The model at the"
+        " limit is saved, with a warning that has its gap. Default: none.",
+    ),
 ]
 Seed = Annotated[
     int, typer.Option(min=0, rich_help_panel=_SOLVER, help="Seed of the solver's random numbers.")
@@ -362,10 +371,12 @@ UnitLength = Annotated[
         " text.",
     ),
 ]
-TextKey = Annotated[str, typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the text.")]
+TextKey = Annotated[
+    str, typer.Option(rich_help_panel=_DATA, help="Text: JSON key, or column of a table, of the text.")
+]
 LabelKey = Annotated[
     str,
-    typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the label. Table: column of the label."),
+    typer.Option(rich_help_panel=_DATA, help="JSON key, or column of a table, of the label."),
 ]
 ZeroBased = Annotated[
     bool | None,

@@ -11,10 +11,11 @@ import numpy as np
 import typer
 
 from ..datasets.conll import Sentence, conll_bytes
+from ..estimators.unknown_texts import warn_of_unknown_texts
 from ..rows import RowFolder
 from ..utils.files import written_atomically
 from .kinds import Data, unlabeled
-from .messages import progress_of, say
+from .messages import USUALLY, begin, progress_of, say
 from .model_file import SavedModel
 from .parts import parts_of
 from .writing import is_standard
@@ -73,9 +74,25 @@ def predict_rows(saved: SavedModel, data: Data, options: PredictOptions) -> Iter
     X = unlabeled(saved.features, data, options.ignore_new_features)
     if options.certify:
         _print_perturbations(saved)
+        warn_of_unknown_words(saved, data, X)
+    begin("certifying" if options.certify else "predicting", USUALLY)
     for rows, _ in parts_of(X):
         lines = ["\t".join(cells) for cells in zip(*_columns(saved, rows, options), strict=True)]
         yield "".join(f"{line}\n" for line in lines).encode(), len(lines)
+
+
+def warn_of_unknown_words(saved: SavedModel, data: Data, X: Any) -> None:
+    """Warn of texts without a known word, if the classifier has only their rows."""
+    texts = None if isinstance(data, RowFolder) else saved.features.texts(data)
+    if texts is not None:
+        empty = X[:1] * 0
+        warn_of_unknown_texts(
+            texts,
+            X,
+            saved.features.word_vectorizer,
+            lambda _: saved.classifier.predict(empty)[0],
+            stacklevel=2,
+        )
 
 
 def _columns(saved: SavedModel, X: Any, options: PredictOptions) -> list[list[str]]:

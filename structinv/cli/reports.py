@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..certificates import Certificate
+from ..estimators.target_labels import label_name
 from ..inspection import explain_edit
+from ..inspection.detection import COLUMNS
 from ..inspection.explanation import Explanation
 from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
+from ..report.section import percent
 from ..utils.summaries import number_of
-from .messages import progress_of
+from .kinds import Data
+from .messages import USUALLY, working_on
 from .model_file import SavedModel
-from .parts import parts_of
 from .row_files import Labels
+from .thresholds import threshold_note
 from .writing import is_standard
-
-
-def percent(fraction: float) -> str:
-    """Format a fraction as a percentage with one digit."""
-    return f"{100 * fraction:.1f}%"
 
 
 def counted(counts: dict[str, Any]) -> str:
@@ -51,6 +51,8 @@ def training_report(
     )
     place = "written to standard output" if is_standard(output) else f"saved to {escape(str(output))}"
     console.print(place, highlight=False)
+    if "max_fpr" in training:
+        print_line(console, threshold_note(training))
     _print_note(console, certified)
 
 
@@ -58,84 +60,86 @@ def weights_report(console: Console, selection: ChangesSelection, folds: int) ->
     """Print the held-out accuracy for each C, the selected C and the rule."""
     certified = not isinstance(selection.oracle_, Identity)
     measures = ("clean", "certified") if certified else ("clean",)
-    table = Table(title=f"Mean accuracy on {folds} held-out folds, with standard error")
+    scorer = selection.scoring
+    what = "accuracy"
+    if scorer is not None:
+        what = f"detection at {100 * scorer.keywords['max_fpr']:.4g} % false positives"
+    table = Table(title=f"Mean {what} on {folds} held-out folds, with standard error")
     for name in ("C", *(column for each in measures for column in (each, "std. error")), ""):
         table.add_column(name, justify="right")
     for place, setting in enumerate(selection.table_["params"]):
         accuracies = [
             percent(selection.table_[name + more][place]) for name in measures for more in ("", "_error")
         ]
-        chosen = "chosen" if place == selection.best_index_ else ""
-        table.add_row(f"{setting['C']:g}", *accuracies, chosen)
+        marks = {"chosen": place == selection.best_index_}
+        marks["one label"] = selection.table_["constant"][place] > 0
+        table.add_row(f"{setting['C']:g}", *accuracies, ", ".join(filter(marks.get, marks)))
     console.print(table)
     rule = (
-        f"the highest certified accuracy for {escape(str(selection.oracle_))}, with a clean accuracy "
+        f"the highest certified {what} for {escape(str(selection.oracle_))}, with a clean {what} "
         "within one standard error of the best"
     )
     C = selection.best_params_["C"]
     console.print(
-        f"C = {C:g} has {rule if certified else 'the highest accuracy'}",
+        f"C = {C:g} has {rule if certified else f'the highest {what}'}",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) -> None:
-    """Print clean, attacked and certified accuracy, per class and for all rows."""
+def evaluation_report(console: Console, saved: SavedModel, source: Data, X: Any, y: Labels) -> None:
+    """Print accuracy per class and for all rows, and detection rates of two classes."""
     saved.check_labels(y)
     saved.note_identity()
-    tally = _tally(saved, X, y)
+    subject: Any = saved.subject(source, X, y)
+    with working_on("evaluating", f"{subject.number_of(subject.n_samples)}; {USUALLY}"):
+        own = subject.certificate(subject.oracle)
+        detected = subject.detection(own)
+    if "max_fpr" in saved.training:
+        print_line(console, threshold_note(saved.training))
     print_line(console, f"Accuracy for the perturbations {escape(saved.oracle_name())}")
-    table = Table()
-    table.add_column("class")
-    for name in ("rows", "accuracy", "under attack", "certified"):
-        table.add_column(name, justify="right")
-    names = saved.label_names(tally.labels)
-    groups = zip([*names, "all"], [*tally.counts, tally.counts.sum(axis=0)], strict=True)
-    for place, (name, (n_rows, *counts)) in enumerate(groups, start=1):
-        cells = (percent(float(count / n_rows)) for count in counts)
-        table.add_row(escape(name), str(n_rows), *cells, end_section=place == len(names))
-    console.print(table)
-    sizes = tally.counts[:, 0]
-    majority = names[int(np.argmax(sizes))]
-    baseline = percent(float(sizes.max() / sizes.sum()))
-    console.print(
-        f"Always predicting {escape(majority)}, the largest class, has {baseline} accuracy.",
-        highlight=False,
-    )
-    if tally.n_open:
-        rows = number_of(tally.n_open, "row has", "rows have")
+    _print_accuracies(console, subject, own)
+    if not np.all(own.exact):
+        rows = number_of(int(np.sum(~own.exact)), "row has", "rows have")
         console.print(f"{rows} a certificate that is not tight.", highlight=False)
+    for line in subject.unknown_words():
+        print_line(console, line)
+    if detected is not None:
+        console.print()
+        for line in detected.notes(*subject.unit):
+            print_line(console, escape(line))
+        cells = [tuple(map(escape, row)) for row in detected.rows(percent)]
+        console.print(_table(COLUMNS, cells, left=2))
     _print_note(console, saved.features.certified)
 
 
-@dataclass(frozen=True)
-class _Tally:
-    """Counts per label: all rows, and the correct, attacked and certified ones.
+def _print_accuracies(console: Console, subject: Any, own: Certificate) -> None:
+    names, codes = np.unique(subject.labels, return_inverse=True)
+    groups = {escape(label_name(name)): codes == code for code, name in enumerate(names.tolist())}
+    marks = subject.correct, own.attacked > 0, own.correct
+    rows = [
+        (name, str(np.sum(group)), *(percent(np.mean(each[group])) for each in marks))
+        for name, group in {**groups, "all": codes >= 0}.items()
+    ]
+    table = _table(["class", *subject.unit[1:], "accuracy", "under attack", "certified"], rows)
+    table.rows[-2].end_section = True
+    console.print(table)
+    sizes = np.bincount(codes)
+    console.print(
+        f"Always predicting {list(groups)[np.argmax(sizes)]}, the largest class, has "
+        f"{percent(sizes.max() / sizes.sum())} accuracy.",
+        highlight=False,
+    )
 
-    `n_open` is the number of rows with a worst-case margin that is only bounded.
-    """
 
-    labels: Labels
-    counts: np.ndarray
-    n_open: int
-
-
-def _tally(saved: SavedModel, X: Any, y: Labels) -> _Tally:
-    """Count rows, block by block."""
-    labels, codes = np.unique(y, return_inverse=True)
-    counts, n_open = np.zeros((len(labels), 4), dtype=int), 0
-    with progress_of("evaluating", len(y)) as show:
-        for rows, numbers in parts_of(X):
-            labels_here = y[numbers]
-            certificate = saved.classifier.certify(rows, labels_here)
-            correct = saved.classifier.predict(rows) == labels_here
-            marks = (np.ones(len(labels_here)), correct, certificate.attacked > 0, certificate.correct)
-            for column, mark in enumerate(marks):
-                counts[:, column] += np.bincount(codes[numbers][mark > 0], minlength=len(labels))
-            n_open += int(np.sum(~certificate.exact))
-            show(numbers.stop)
-    return _Tally(labels, counts, n_open)
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """Return a table; the first columns are aligned left."""
+    table = Table()
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < left else "right", no_wrap=place < left)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | None, row: int) -> None:

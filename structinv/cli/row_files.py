@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 from ..datasets import load_jsonlines, load_svmlight, load_table
 from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of
 from ..datasets.readers import line_of_row
+from ..datasets.tables import has_texts, load_text_table
 from ..estimators.resource_estimates import linear_functions
 from ..rows import RowFolder, RowSource
 from ..utils.matrices import Matrix
@@ -178,11 +179,18 @@ class TableFeatures(Features):
         return {"kind": "table", "names": list(self.names), "label_key": self.label_key}
 
 
+def load_texts(source: Source, text_key: str, label_key: str | None) -> tuple[list[str], Labels | None]:
+    """Read texts and labels from JSON, or from a table."""
+    load = load_text_table if kind_of(source) == "table" else load_jsonlines
+    return load(source, text_key, label_key)
+
+
 @dataclass(frozen=True)
 class _Texts(Features):
-    """Texts and labels, by keys of JSON objects."""
+    """Texts and labels, by keys of JSON objects or names of columns."""
 
     trained_on: ClassVar[str] = FORMAT_NAMES["json"]
+    of_texts: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
 
     text_key: str
@@ -190,14 +198,20 @@ class _Texts(Features):
 
     def read(self, source: Source, ignore_new: bool = True) -> tuple[Any, Labels]:
         """Read texts or their rows, and labels; words that the training file lacks are ignored."""
-        texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
+        texts, y = load_texts(self._checked(source), self.text_key, self.label_key)
         assert y is not None
         return self._rows(texts), y
 
     def read_unlabeled(self, source: Source, ignore_new: bool = True) -> Any:
         """Read texts or their rows from a file with or without labels."""
-        texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
+        texts, _ = load_texts(self._checked(source), self.text_key, None)
         return self._rows(texts)
+
+    def _checked(self, source: Source) -> Source:
+        """Return the source; raise ValueError unless it has texts."""
+        if kind_of(source) == "table" and has_texts(source, self.text_key, self.label_key):
+            return source
+        return _of_kind(source, "json")
 
     def _rows(self, texts: list[str]) -> Any:
         return texts
@@ -215,7 +229,7 @@ class DocumentFeatures(_Texts):
     @classmethod
     def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, list[str], Labels]:
         """Read a training file."""
-        texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
+        texts, y = load_texts(source, reading.text_key, reading.label_key)
         assert y is not None
         return cls(reading.text_key, reading.label_key), texts, y
 
@@ -250,7 +264,7 @@ class TextFeatures(_Texts):
                 "per word: train on SVMlight rows or a table, or use an oracle for sparse rows, such "
                 "as fscale, fdrop or fadd"
             )
-        texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
+        texts, y = load_texts(source, reading.text_key, reading.label_key)
         assert y is not None
         vectorizer = _vectorizer(reading.scaling, reading.unit_length)
         try:
@@ -263,12 +277,12 @@ class TextFeatures(_Texts):
         return self.vectorizer.transform(texts)
 
     def texts(self, source: Source) -> list[str]:
-        return load_jsonlines(source, self.text_key, None)[0]
+        return load_texts(source, self.text_key, None)[0]
 
     @property
-    def token_pattern(self) -> str:
-        """Regular expression of a word."""
-        return str(self.vectorizer[0].token_pattern)
+    def word_vectorizer(self) -> CountVectorizer:
+        """Vectorizer of the words."""
+        return self.vectorizer[0]
 
     @property
     def certified(self) -> str:

@@ -13,18 +13,23 @@ from rich.table import Table
 from ..certificates import Certificate
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import SpanScores, are_spans
+from ..report.section import percent
 from ..report.sentences import sentence_certificate, unknown_labels_note
-from .messages import say
+from .kinds import Data
+from .messages import USUALLY, begin, say
 from .model_file import SavedModel
-from .reports import percent, print_line
+from .reports import print_line
 
 
-def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[str]]) -> None:
+def sentences_report(
+    console: Console, saved: SavedModel, source: Data, X: Any, y: list[list[str]]
+) -> None:
     """Print accuracy of tokens and sentences; precision, recall and F1 of spans.
 
     Labels that the training file lacks count as errors.
     """
     saved.note_identity()
+    begin("evaluating", f"{len(X)} sentences; {USUALLY}")
     predicted = [labels.tolist() for labels in saved.classifier.predict(X)]
     correct = [
         label == guess

@@ -29,7 +29,7 @@ class Task:
     counts : callable
         Function of features and X that returns the size of the data, such as numbers of rows.
     evaluate : callable
-        Function of a console, a saved model, X and y that prints the report.
+        Function of a console, a saved model, data, X and y that prints the report.
     predict : callable
         Function of a saved model, data and `PredictOptions`. It yields bytes and numbers of labels.
     explains : bool
@@ -42,7 +42,7 @@ class Task:
 
     labels: Callable[[Any], Labels]
     counts: Callable[[Any, Any], dict[str, int]]
-    evaluate: Callable[[Console, SavedModel, Any, Any], None]
+    evaluate: Callable[[Console, SavedModel, Data, Any, Any], None]
     predict: Callable[[SavedModel, Data, PredictOptions], Iterator[Written]]
     explains: bool
     chooses_weight: bool

@@ -19,7 +19,7 @@ from ..estimators import (
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.row_sources import as_bytes
 from ..estimators.target_labels import label_name
-from ..model_selection import select_changes
+from ..model_selection import detection_scorer, select_changes
 from ..oracles import REGISTRY, ImageShape
 from ..solvers import Status
 from ..structures import Sequence
@@ -256,12 +256,19 @@ def limit_of_memory(text: str | None) -> str | float | None:
     return limit
 
 
-def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console: Console) -> float:
+def choose_weight(
+    classifier: InvariantClassifier,
+    X: Matrix,
+    y: Labels,
+    console: Console,
+    max_fpr: float | None = None,
+) -> float:
     """Select C on held-out folds, by the rule of `select_changes`.
 
     The rule takes the highest certified accuracy, for the classifier's oracle. The clean accuracy must
     be within one standard error of the best. Ties go to the higher clean accuracy, then to the smaller
-    C. Certified accuracy alone would prefer a constant classifier.
+    C. Certified accuracy alone would prefer a constant classifier. With a false-positive rate, detection
+    rates replace both accuracies.
 
     The values are powers of ten from 1e-4 to 100. The number of folds is five, or the size of the
     smallest class if that is smaller.
@@ -274,7 +281,10 @@ def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console
         # The final fit repeats these warnings, if they apply.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UninformativeFitWarning)
-        selection = select_changes(classifier, X, y, {"C": POWERS}, cv=folds, oracle=classifier.oracle)
+        scoring = None if max_fpr is None else detection_scorer(max_fpr)
+        selection = select_changes(
+            classifier, X, y, {"C": POWERS}, cv=folds, oracle=classifier.oracle, scoring=scoring
+        )
     weights_report(console, selection, folds)
     return float(selection.best_params_["C"])
 

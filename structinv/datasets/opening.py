@@ -253,9 +253,10 @@ def kind_of(source: Source) -> Kind:
     Only the name shows CoNLL columns, because their words can be anything. It ends in .conll, .iob,
     .iob2 or .bio, possibly with .gz or .xz.
 
-    Otherwise the first nonempty line without comments decides. "json" starts with a brace or a bracket.
-    A "table" has a comma, a semicolon or a tab, and no ``index:value``. Everything else is "svmlight",
-    whose reader raises errors with the line.
+    Otherwise the first nonempty lines without comments decide. "json" starts with a brace or a bracket.
+    A "table" has a comma, a semicolon or a tab, and no number followed by ``index:value``. It may also
+    have blanks between names, and between numbers and one label in the next line. Everything else is
+    "svmlight", whose reader raises errors with the line.
 
     Parameters
     ----------
@@ -281,11 +282,29 @@ def kind_of(source: Source) -> Kind:
         name = name.removesuffix(ending)
     if name.endswith(_COLUMN_ENDINGS):
         return "conll"
-    first = next(filter(None, map(bytes.strip, _without_comments(start.splitlines()))), b"")
+    lines = filter(None, map(bytes.strip, _without_comments(start.splitlines())))
+    first, second = next(lines, b""), next(lines, b"")
     if first[:1] in (b"{", b"["):
         return "json"
+    words = first.split()
+    if words and _is_number(words[0]) and any(map(_VALUE.match, words[1:])):
+        return "svmlight"
     separated = any(separator in first for separator in (b",", b";", b"\t"))
-    return "table" if separated and not any(map(_VALUE.match, first.split()[1:])) else "svmlight"
+    return "table" if separated or _are_columns(words, second.split()) else "svmlight"
+
+
+def _are_columns(names: list[bytes], cells: list[bytes]) -> bool:
+    """Return True for names in a line, and as many numbers in the next line, except one label."""
+    n_labels = sum(not _is_number(cell) for cell in cells)
+    return 1 < len(names) == len(cells) and n_labels <= 1 and not any(map(_is_number, names))
+
+
+def _is_number(cell: bytes) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_comments(lines: list[bytes]) -> Iterator[bytes]:

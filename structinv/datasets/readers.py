@@ -379,16 +379,17 @@ def _checked_record(record: Any) -> dict[str, Any]:
 
 def _text(record: dict[str, Any], key: str) -> str:
     if not isinstance(record.get(key), str):
-        raise ValueError(f"the text key {key!r} must contain a string, {_found(record, key)}")
+        raise ValueError(
+            f"the text key {key!r} must contain a string, {_found(record, key, 'text_key')}"
+        )
     return cast(str, record[key])
 
 
 def _label(record: dict[str, Any], key: str, kind: type | None) -> str | bool | int:
     label = record.get(key)
     if not isinstance(label, _LABEL_TYPES):
-        raise ValueError(
-            f"the label key {key!r} must contain a string, integer or boolean, {_found(record, key)}"
-        )
+        found = _found(record, key, "label_key")
+        raise ValueError(f"the label key {key!r} must contain a string, integer or boolean, {found}")
     if type(label) is int and not -(2**63) <= label < 2**63:
         raise ValueError(f"labels must be 64-bit integers or strings, got {_cut(str(label), 60)}")
     if kind is not None and type(label) is not kind:
@@ -399,7 +400,7 @@ def _label(record: dict[str, Any], key: str, kind: type | None) -> str | bool | 
     return label
 
 
-def _found(record: dict[str, Any], key: str) -> str:
+def _found(record: dict[str, Any], key: str, option: str) -> str:
     if key not in record:
-        return f"the line has only {sorted(record)}"
+        return f"the line has only {sorted(record)}: pass {option}"
     return f"got {_cut(repr(record[key]), 60)}"

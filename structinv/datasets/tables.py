@@ -1,16 +1,21 @@
-"""Reader of CSV files: tables of numbers with a header."""
+"""Readers of tables: numbers with a header, and texts with labels."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 from collections.abc import Iterator
-from typing import BinaryIO
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .opening import Source, name_of, opened_text
+
+# Number of lines that determine whether a table contains texts.
+_LOOKED_AT = 10
 
 
 def load_table(
@@ -21,8 +26,9 @@ def load_table(
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        File in UTF-8, plain or compressed by gzip or xz. The separator of cells is the comma, the
-        semicolon or the tab, whichever is most frequent in the header.
+        File in UTF-8, plain or compressed by gzip or xz. The separator of cells is the tab if the header
+        has one, otherwise the comma or the semicolon, whichever is more frequent. Without any of these,
+        blanks separate the cells.
     label_key : str or None, default="label"
         Name of the column of labels; None for no labels. All other columns must contain finite numbers.
     required : bool, default=True
@@ -79,30 +85,137 @@ def load_table(
     return np.array(rows), None if place is None else np.array(labels), names
 
 
-def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
+def load_text_table(
+    path: Source, text_key: str = "text", label_key: str | None = "label"
+) -> tuple[list[str], NDArray[np.str_] | None]:
+    """Read texts and labels from a CSV or TSV file.
+
+    The first line has the names of the columns. Without the name of the texts in it, each line is a
+    label, a tab and a text; quotes are then part of the text.
+
+    Parameters
+    ----------
+    path : str, path-like or stream of bytes
+        File, as for `load_table`.
+    text_key : str, default="text"
+        Name of the column of texts.
+    label_key : str or None, default="label"
+        Name of the column of labels; None for no labels.
+
+    Returns
+    -------
+    texts : list of str
+        Texts.
+    labels : ndarray of str of shape (n_samples,), or None
+        Labels as written in the file.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, if a column is missing, or if a line is not valid.
+    """
+    name, header = name_of(path), _start(path, 1)[0]
+    keys = [text_key] if label_key is None else [text_key, label_key]
+    places, width, needed = [1, 0], 2, "must be a label, a tab and a text"
+    if text_key in header:
+        _check_keys(header, name, keys)
+        places, width = list(map(header.index, keys)), len(header)
+        needed = f"must have the {width} cells of the header"
+    found = []
+    with opened_text(path) as stream:
+        lines = _lines(stream, name, text_key in header)
+        if text_key in header:
+            next(lines)
+        for number, cells in lines:
+            if len(cells) != width:
+                raise ValueError(f"{name}, line {number}: {needed}, got {len(cells)} cells")
+            found.append([cells[place] for place in places])
+    if not found:
+        raise ValueError(f"{name} contains no rows")
+    texts = [cells[0] for cells in found]
+    return texts, None if label_key is None else np.array([cells[1].strip() for cells in found])
+
+
+def has_texts(path: Source, text_key: str, label_key: str | None) -> bool:
+    """Return True if a table contains texts.
+
+    It has a column with the name of the texts, or a label and a text in each line without a header.
+    """
+    lines = _start(path, _LOOKED_AT)
+    if text_key in lines[0] or label_key in lines[0]:
+        return text_key in lines[0]
+    with opened_text(path) as stream:
+        tabs = b"\t" in next(filter(bytes.strip, stream), b"")
+    if not tabs or any(len(cells) != 2 for cells in lines):
+        return False
+    # The first line may be a header of numbers.
+    return not _is_number(lines[0][1]) and not all(_is_number(cells[1]) for cells in lines[1:] or lines)
+
+
+def _start(path: Source, number: int) -> list[list[str]]:
+    """Return the cells of the first lines, with their quotes."""
+    with opened_text(path) as stream:
+        return [
+            [cell.strip() for cell in cells]
+            for _, cells in islice(_lines(stream, name_of(path), quoted=False), number)
+        ]
+
+
+def _check_keys(header: list[str], name: str, keys: list[str]) -> None:
+    """Raise ValueError unless each key is the name of one column."""
+    for key in keys:
+        if key not in header:
+            raise ValueError(
+                f"{name} has no label column {key!r}, only {', '.join(header)}: pass label_key"
+            )
+        if header.count(key) > 1:
+            raise ValueError(f"{name} must have one column {key!r}, got {header.count(key)}")
+
+
+def _lines(stream: BinaryIO, name: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and cells of every nonempty line; comments may precede the first one."""
     text = codecs.iterdecode(stream, "utf-8")
     try:
         first, number = next(text, ""), 1
         while first and (not first.strip() or first.lstrip().startswith("#")):
             first, number = next(text, ""), number + 1
-        separator = max(",;\t", key=first.count)
-        yield number, next(csv.reader([first], delimiter=separator), [])
-        reader = csv.reader(text, delimiter=separator)
-        for cells in reader:
-            if cells:
-                yield number + reader.line_num, cells
+        separator = "\t" if "\t" in first else max(",;", key=first.count)
+        if separator not in first:
+            yield from (
+                (k, line.split()) for k, line in enumerate(chain([first], text), number) if line.strip()
+            )
+            return
+        quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+        reader = csv.reader(chain([first], text), delimiter=separator, quoting=quoting)
+        with _long_cells():
+            for cells in reader:
+                if cells:
+                    yield number - 1 + reader.line_num, cells
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not UTF-8 ({error.reason}): convert it to UTF-8") from None
+        raise ValueError(
+            f"{name} is not UTF-8 ({error.reason}): convert it, such as with iconv -f LATIN1 -t UTF-8"
+        ) from None
     except csv.Error as error:
         raise ValueError(f"{name} is not a table: {error}") from None
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Allow cells of any length, such as a mail."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _check_header(header: list[str], name: str, label_key: str | None) -> None:
     if not any(header) or all(_is_number(cell) for cell in header):
         raise ValueError(f"{name} must have a first line with the names of its columns")
     if label_key is not None and label_key not in header:
-        raise ValueError(f"{name} has no label column {label_key!r}, only {', '.join(header)}")
+        raise ValueError(
+            f"{name} has no label column {label_key!r}, only {', '.join(header)}: pass label_key"
+        )
     if len(set(header)) < len(header):
         twice = sorted({each for each in header if header.count(each) > 1})
         raise ValueError(
@@ -113,8 +226,8 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
 def _number(cell: str, name: str, line: int) -> float:
     if not _is_number(cell) or not np.isfinite(float(cell)):
         raise ValueError(
-            f"{name}, line {line}: cells must be finite numbers, got {cell[:60]!r}; use JSON lines for "
-            "texts"
+            f"{name}, line {line}: cells must be finite numbers, got {cell[:60]!r}: pass text_key if a "
+            "column has texts"
         )
     return float(cell)
 

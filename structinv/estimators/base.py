@@ -26,7 +26,7 @@ from ..utils.matrices import Matrix, independent
 from ..utils.parameters import check_boolean, check_number
 from ..utils.passes import passes_shown_by
 from ..utils.printing import warn
-from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, with_callbacks
+from .callbacks import CallbackSupportMixin, FitTask, displays, pass_printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .fit_attempt import all_or_nothing
 from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type, checked_weights
@@ -153,8 +153,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             shown = problem.shown or (X, y, sample_weight)
             task = FitTask(self, context, shown, learn)
             callbacks: list[Callable[[Progress], bool | None]] = [task] if task.has_callbacks else []
-            if self.verbose:
-                callbacks.append(printer(type(self).__name__))
+            callbacks += displays(type(self).__name__, self.verbose)
 
             # 4. Minimize within the remaining time.
             run = partial(

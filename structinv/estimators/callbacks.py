@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -29,6 +31,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` print
         return method
 
 
+_display: ContextVar[Callable[[Progress], None] | None] = ContextVar("iterations", default=None)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -133,6 +136,22 @@ def pass_printer(name: str) -> Callable[[float, float], None]:
         print_line(f"[{name}] pass over the rows: {share:.0%} done, about {seconds:.0f} s left")
 
     return show
+
+
+@contextmanager
+def iterations_shown_by(display: Callable[[Progress], None]) -> Iterator[None]:
+    """Pass the progress of this thread's fits to a function, after each iteration."""
+    before = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(before)
+
+
+def displays(name: str, verbose: int) -> list[Callable[[Progress], None]]:
+    """Return the callbacks that show the progress of a fit."""
+    shown = _display.get()
+    return [*([] if shown is None else [shown]), *([printer(name)] if verbose else [])]
 
 
 def printer(name: str) -> Callable[[Progress], None]:

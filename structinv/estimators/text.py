@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from .parameters import check_oracle_type
 from .problem import Problem
 from .target_labels import as_labels, one_a_row
 from .text_vectorizer import TOKENS, TextVectorizer, after_edits, as_texts
+from .unknown_texts import warn_of_unknown_texts
 
 # Maps an oracle to the same oracle, restricted to some labels if `only_for` is used.
 Restriction = Callable[[InvarianceOracle], InvarianceOracle]
@@ -271,10 +271,13 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Warns
         -----
         UserWarning
-            If a text has no feature of the model. The score of such a text is the intercept.
+            If a text has no feature of the model. The score of such a text is the intercept. The message
+            lists the first ones, with their predicted label and the share of unknown tokens.
         """
         _, rows, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
-        warn_of_unknown_texts(rows, stacklevel=3)
+        warn_of_unknown_texts(
+            X, rows, self.vectorizer_, lambda text: self.predict([text])[0], stacklevel=3
+        )
         # Without labels every text may change.
         oracle = edits if y is None else restrict(edits)
         worst = self._worst_change(rows, labels, oracle, points=False)
@@ -542,18 +545,6 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         tags.input_tags.sparse = False
         tags.input_tags.string = True
         return tags
-
-
-def warn_of_unknown_texts(rows: Matrix, stacklevel: int) -> None:
-    """Warn if the score of a text is the intercept."""
-    unknown = int(np.sum(np.diff(rows.indptr) == 0))
-    if unknown:
-        warnings.warn(
-            f"{unknown} of {rows.shape[0]} texts have no feature of the model: their score is the "
-            "intercept, and all such texts have the same certificate",
-            UserWarning,
-            stacklevel=stacklevel + 1,
-        )
 
 
 def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from ..estimators import (
@@ -21,6 +20,8 @@ from ..estimators import (
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text_vectorizer import after_edits, as_texts
 from ..oracles import InvarianceOracle
+from ..other_models.layers import check_fitted, layers, names_after
+from ..other_models.thresholds import with_threshold_zero
 from ..utils.html import Part, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, Tabulated
@@ -142,24 +143,30 @@ class Explanation(Tabulated):
 
 
 def explain_edit(
-    model: InvariantLinearSVC | InvariantTextClassifier,
+    model: Any,
     X: Any,
     y: Any = None,
     *,
     oracle: InvarianceOracle | None = None,
+    feature_names: Any = None,
 ) -> Explanation:
     """Explain the worst allowed edit of one sample, feature by feature.
 
     Parameters
     ----------
     model : InvariantLinearSVC or InvariantTextClassifier
-        Fitted model.
+        Fitted model. Also a Pipeline, a search, or a classifier with a moved threshold such as
+        `FixedThresholdClassifier`, around one of these. Edits then concern the input of the innermost
+        classifier, and margins are distances from the threshold.
     X : array-like, sparse matrix or DataFrame of shape (1, n_features), or list of one text
         One sample, in the form that `fit` of the model supports.
     y : array-like of shape (1,), default=None
         True label; the predicted label by default.
     oracle : InvarianceOracle, default=None
         Oracle with the allowed edits. By default it is the oracle of the training.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of the features that the edits change. By default they are the names in `fit`, or the
+        output names of the steps of the Pipeline. Pass them for rows without names.
 
     Returns
     -------
@@ -172,7 +179,10 @@ def explain_edit(
     TypeError
         If the model is of another class.
     ValueError
-        If `X` does not have one row, or is a vector.
+        If `X` does not have one row, or is a vector. If `feature_names` has another length. If the
+        threshold is beyond all scores.
+    NotFittedError
+        If the model is not fitted.
 
     See Also
     --------
@@ -190,11 +200,19 @@ def explain_edit(
     >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).names.tolist()
     ['x0']
     """
-    if not isinstance(model, EXPLAINED):
+    check_fitted(model)
+    last = layers(model).last
+    if not isinstance(last, EXPLAINED):
         raise TypeError(
-            "model must be an InvariantLinearSVC or InvariantTextClassifier, got "
-            f"{type(model).__name__}{_advice(model)}"
+            "model must be an InvariantLinearSVC or InvariantTextClassifier, also in a Pipeline or a "
+            f"classifier with a moved threshold, got {type(last).__name__}{_advice(last)}"
         )
+    steps, model = with_threshold_zero(model)
+    names = _names(model, steps, feature_names)
+    if steps:
+        _check_one_sample(X)
+    for step in steps:
+        X = step.transform(X)
     _check_one_row(model, X)
     label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
     worst, parts = _worst_case(model, X, label, oracle)
@@ -207,7 +225,7 @@ def explain_edit(
     margin = float(row @ direction + offset)
     return Explanation(
         features=touched,
-        names=model.column_names()[touched].astype(str),
+        names=names[touched].astype(str),
         before=row[touched],
         after=edited[touched],
         changes=changes[touched],
@@ -231,16 +249,39 @@ def _worst_case(
     return [after_edits(parts)], parts
 
 
-def _advice(model: Any) -> str:
+def _advice(last: Any) -> str:
     """Return the end of the error message for a model of another class."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if isinstance(last, EXPLAINED):
-        return ": pass its last step, model[-1], with X = model[:-1].transform(X)"
     for kind, advice in _ADVICE.items():
         if isinstance(last, kind):
             return f": use {advice}"
     other = is_classifier(last) and hasattr(last, "decision_function")
     return ": use structinv.certify for certificates of other linear classifiers" if other else ""
+
+
+def _names(
+    model: InvariantLinearSVC | InvariantTextClassifier, steps: list[Any], feature_names: Any
+) -> np.ndarray:
+    """Return the names of all features; given names come first, then those of the steps."""
+    n_features = model.coef_.shape[1]
+    if feature_names is not None:
+        names = np.asarray(feature_names)
+        if names.shape != (n_features,):
+            raise ValueError(
+                f"feature_names must have one name for each of the {n_features} features, got shape "
+                f"{names.shape}"
+            )
+        return names
+    has_names = isinstance(model, InvariantTextClassifier) or hasattr(model, "feature_names_in_")
+    names_of_steps = names_after(steps) if steps and not has_names else None
+    return model.column_names() if names_of_steps is None else names_of_steps
+
+
+def _check_one_sample(X: Any) -> None:
+    """Raise an error unless the input of a Pipeline has one sample."""
+    if isinstance(X, str):
+        raise TypeError("X must be a list of texts, got a single str; write [text]")
+    if _num_samples(X) != 1:
+        raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
 
 
 def _check_one_row(model: InvariantLinearSVC | InvariantTextClassifier, X: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..oracles.base import CountedChanges, as_oracle
 from ..other_models import certify
 from ..utils.parameters import brief, check_integer
 from ..utils.summaries import Table, Tabulated
+from .detection import check_max_fpr, threshold_at
 from .figures import single_axes
 
 if TYPE_CHECKING:
@@ -189,20 +190,13 @@ def security_curve(
     for name, model in models.items():
         sign = 1.0 if model.classes_[1] == label else -1.0
         others = sign * model.decision_function(_safe_indexing(X, np.flatnonzero(~attacked)))
-        threshold = _threshold(others, max_fpr)
+        threshold = float(np.nextafter(threshold_at(others, max_fpr), np.inf))
         thresholds[name] = threshold
         false_positive_rates[name] = float(np.mean(others >= threshold))
         rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
         least = [certify(model, counted.at_most(count), rows, labels).margins for count in n_changes]
         detected[name] = np.array([np.mean(margins >= threshold) for margins in least])
     return SecurityCurve(list(n_changes), detected, false_positive_rates, thresholds, label, max_fpr)
-
-
-def _threshold(scores: np.ndarray, max_fpr: float) -> float:
-    """Return the smallest threshold that at most `max_fpr` of the scores reach."""
-    falling = np.sort(scores)[::-1]
-    most = int(np.floor(max_fpr * len(falling) * (1.0 + 1e-12)))
-    return float(np.nextafter(falling[most], np.inf))
 
 
 def _check(
@@ -213,10 +207,7 @@ def _check(
         raise TypeError(f"models must be a mapping of names to fitted classifiers, got {brief(models)}")
     if not models:
         raise ValueError("models must contain at least one classifier, got none")
-    if not isinstance(max_fpr, Real) or isinstance(max_fpr, bool):
-        raise TypeError(f"max_fpr must be a number in [0, 1), got {brief(max_fpr)}")
-    if not 0 <= float(max_fpr) < 1:
-        raise ValueError(f"max_fpr must be in [0, 1), got {brief(max_fpr)}")
+    check_max_fpr(max_fpr)
     as_oracle(oracle)
     if isinstance(n_changes, str) or not hasattr(n_changes, "__len__"):
         hint = f": pass [{n_changes}]" if isinstance(n_changes, Integral) else ""

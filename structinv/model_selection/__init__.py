@@ -2,7 +2,7 @@
 
 from .entity_scores import SpanScores, span_f1_scorer, span_scores
 from .label_scores import LabeledSplit, labeled_scorer
-from .scorers import certified_accuracy_scorer
+from .scorers import certified_accuracy_scorer, detection_scorer
 from .select_changes import ChangesSelection, select_changes
 from .widths import WidthsSelection, select_widths
 
@@ -12,6 +12,7 @@ __all__ = [
     "SpanScores",
     "WidthsSelection",
     "certified_accuracy_scorer",
+    "detection_scorer",
     "labeled_scorer",
     "select_widths",
     "select_changes",

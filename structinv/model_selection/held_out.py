@@ -1,8 +1,9 @@
-"""Folds and accuracies for samples in memory, samples in blocks, and examples."""
+"""Folds and scores for samples in memory, samples in blocks, and examples."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -24,8 +25,27 @@ from ..structures.example_blocks import as_list
 Fold = tuple[np.ndarray, np.ndarray]
 
 
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one fit on held-out samples.
+
+    Attributes
+    ----------
+    clean : float
+        Score without perturbations.
+    certified : list of float
+        Score after every perturbation, for each oracle.
+    constant : bool
+        Whether all predictions are the same label.
+    """
+
+    clean: float
+    certified: list[float]
+    constant: bool
+
+
 class HeldOutRows:
-    """Folds and accuracies of samples with one label each."""
+    """Folds and scores of samples with one label each."""
 
     def checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y in an indexable form, of equal length."""
@@ -41,16 +61,42 @@ class HeldOutRows:
         """Return all labels of some samples."""
         return set(np.unique(y[rows]).tolist())
 
+    def check_scoring(self, scoring: Any, y: Any, folds: Sequence[Fold]) -> None:
+        """Raise ValueError unless a scorer of detection rates supports the labels."""
+        if scoring is None:
+            return
+        labels = np.unique(y)
+        if len(labels) != 2:
+            raise ValueError(
+                f"y must have two labels for the detection rates of scoring, got {len(labels)}: leave "
+                "scoring out"
+            )
+        for _, test in folds:
+            found = self.labels(y, test)
+            if len(found) < 2:
+                raise ValueError(
+                    "cv must return test folds with both labels for detection rates, got only "
+                    f"{', '.join(map(repr, found))}: use fewer folds, or shuffle the samples"
+                )
+
     def part(self, X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any]:
         """Return some samples and their labels."""
         return _safe_indexing(X, rows), _safe_indexing(y, rows)
 
-    def accuracies(
-        self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
-    ) -> tuple[float, list[float]]:
-        """Return the accuracy, and the certified accuracy against each oracle."""
-        clean = float(np.mean(model.predict(X) == y))
-        return clean, [certify(model, each, X, y).accuracy for each in oracles]
+    def scores(
+        self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle], scoring: Any = None
+    ) -> Scores:
+        """Return accuracies, or the scores of a scorer, of a fitted model."""
+        predicted = model.predict(X)
+        constant = len(np.unique(predicted)) == 1
+        if scoring is not None:
+            clean = scoring(model, X, y, oracle=oracles[0], measure="clean")
+            return Scores(clean, [scoring(model, X, y, oracle=each) for each in oracles], constant)
+        certified = [self._certified(model, each, X, y) for each in oracles]
+        return Scores(float(np.mean(predicted == y)), certified, constant)
+
+    def _certified(self, model: Any, oracle: InvarianceOracle, X: Any, y: Any) -> float:
+        return certify(model, oracle, X, y).accuracy
 
 
 class HeldOutInBlocks(HeldOutRows):
@@ -73,11 +119,8 @@ class HeldOutInBlocks(HeldOutRows):
     def part(self, X: RowSource, y: Any, rows: np.ndarray) -> tuple[Any, Any]:
         return SomeRows(X, rows), y[rows]
 
-    def accuracies(
-        self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
-    ) -> tuple[float, list[float]]:
-        certificates = (model.certify(X, y, oracle=each) for each in oracles)
-        return float(model.score(X, y)), [each.accuracy for each in certificates]
+    def _certified(self, model: Any, oracle: InvarianceOracle, X: Any, y: Any) -> float:
+        return model.certify(X, y, oracle=oracle).accuracy
 
 
 class HeldOutExamples(HeldOutRows):
@@ -91,6 +134,10 @@ class HeldOutExamples(HeldOutRows):
         """Return the example indices of all folds; a number means consecutive folds."""
         return list(check_cv(cv).split(X, y))
 
+    def check_scoring(self, scoring: Any, y: Any, folds: Sequence[Fold]) -> None:
+        if scoring is not None:
+            raise TypeError("scoring must be None for InvariantStructuredSVC: leave it out")
+
     def labels(self, y: Any, rows: np.ndarray) -> set[Any]:
         try:
             return set(chain.from_iterable(_safe_indexing(y, rows)))
@@ -98,13 +145,14 @@ class HeldOutExamples(HeldOutRows):
             # The fit raises an error with the position.
             return set()
 
-    def accuracies(
-        self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
-    ) -> tuple[float, list[float]]:
+    def scores(
+        self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle], scoring: Any = None
+    ) -> Scores:
         steps, last = opened(model)
         rows = transformed(X, steps)
         found = [last.certify(rows, y, oracle=each).position_accuracy for each in oracles]
-        return float(last.score(rows, y)), found
+        labels = {label for each in last.predict(rows) for label in np.ravel(each).tolist()}
+        return Scores(float(last.score(rows, y)), found, len(labels) == 1)
 
 
 def held_out(model: Any, X: Any) -> HeldOutRows:

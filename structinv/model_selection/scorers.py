@@ -1,19 +1,26 @@
-"""Scorer of certified accuracy for scikit-learn."""
+"""Scorers of certified accuracy and of detection rates for scikit-learn."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
+from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type, checked_weights
 from ..estimators.target_labels import as_labels
-from ..oracles import InvarianceOracle
+from ..estimators.unknown_texts import without_warnings_of_unknown_texts
+from ..inspection.detection import check_max_fpr, detection, positive_label, without_edits
+from ..oracles import Identity, InvarianceOracle
 from ..other_models import certify
+from ..other_models.layers import layers
 
 
 class Scorer:
@@ -120,3 +127,109 @@ def _of_known_classes(estimator: Any, y: Any) -> np.ndarray:
     if labels.ndim != 1 or not classes:
         return np.ones(len(labels), dtype=bool)
     return np.array([not np.isscalar(label) or label in classes for label in labels.tolist()])
+
+
+MEASURES = ("clean", "attacked", "certified")
+
+
+def detection_scorer(
+    max_fpr: float = 0.01,
+    oracle: InvarianceOracle | None = None,
+    *,
+    label: Any = None,
+    measure: str = "certified",
+    at: str = "features",
+) -> Callable[..., float]:
+    """Make a scorer of detection at a false-positive rate, for `scoring`.
+
+    The score is the fraction of the samples of one label whose score is above a threshold. The threshold
+    is the smallest one that at most `max_fpr` of the other samples exceed, without perturbations. It is
+    set on the samples to score. Accuracy is the wrong measure of a filter whose threshold follows from
+    a false-positive rate.
+
+    Parameters
+    ----------
+    max_fpr : float, default=0.01
+        Maximum false-positive rate, in [0, 1). A fold with fewer than ``1 / max_fpr`` other samples has
+        no false positives.
+    oracle : InvarianceOracle or None, default=None
+        Oracle for all certificates of a search. By default each model is certified against the oracle of
+        its own training. Scores of models with different oracles are then not comparable.
+    label : label, default=None
+        Label to detect. By default it is the only label that the oracle perturbs (`only_for`), otherwise
+        the second class.
+    measure : {"clean", "attacked", "certified"}, default="certified"
+        Samples that count as detected: those without perturbations, those after the worst perturbation
+        found, or those after every perturbation.
+    at : {"features", "input"}, default="features"
+        Space of the perturbations for a Pipeline, as in `certified_accuracy_scorer`.
+
+    Returns
+    -------
+    callable
+        Function of a fitted estimator with two classes, X and y. `structinv.certify` must support the
+        estimator. Without one of the two labels in y, the score is NaN, with a warning.
+
+    See Also
+    --------
+    certified_accuracy_scorer : Scorer of certified accuracy.
+    select_changes : Selection of an oracle and C, which takes this scorer.
+    structinv.inspection.security_curve : Detection rates against the number of edits.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from structinv import InvariantLinearSVC
+    >>> from structinv.datasets import make_mail_like
+    >>> from structinv.model_selection import detection_scorer
+    >>> from structinv.oracles import FDrop
+    >>> X, y = make_mail_like(200, 100, random_state=0)
+    >>> model = InvariantLinearSVC(FDrop(2), C=0.05, random_state=0)
+    >>> clean = cross_val_score(model, X, y, scoring=detection_scorer(0.05, measure="clean"), cv=2)
+    >>> certified = cross_val_score(model, X, y, scoring=detection_scorer(0.05), cv=2)
+    >>> bool((certified <= clean).all())
+    True
+    """
+    check_max_fpr(max_fpr)
+    if oracle is not None:
+        check_oracle_type(oracle)
+    if measure not in MEASURES:
+        raise ValueError(f"measure must be one of {list(MEASURES)}, got {measure!r}")
+    return partial(_detection_rate, max_fpr=max_fpr, oracle=oracle, label=label, measure=measure, at=at)
+
+
+def _detection_rate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    max_fpr: float,
+    oracle: InvarianceOracle | None,
+    label: Any,
+    measure: str,
+    at: str,
+) -> float:
+    y, classes = np.asarray(y), estimator.classes_
+    if len(classes) != 2:
+        raise ValueError(f"estimator must have two classes for detection rates, got {len(classes)}")
+    last = layers(estimator).last
+    if oracle is None and isinstance(last, InvariantClassifier):
+        oracle = last.oracle
+    known = Identity() if oracle is None else oracle
+    default, reason = positive_label(known, classes)
+    label = default if label is None else label
+    if label not in classes.tolist():
+        raise ValueError(f"label must be one of the classes {classes.tolist()}, got {label!r}")
+    if len(np.unique(y)) < 2:
+        warnings.warn(
+            "y must contain both labels for a detection rate: the score is NaN, because a fold has one",
+            UndefinedMetricWarning,
+            stacklevel=3,
+        )
+        return float("nan")
+    with without_warnings_of_unknown_texts():
+        unperturbed = certify(estimator, without_edits(known), X, y, at=at)
+        perturbed = unperturbed if measure == "clean" else certify(estimator, oracle, X, y, at=at)
+    found = detection(label, reason, y, unperturbed, {"": perturbed}, [max_fpr])
+    rates = {"clean": found.clean, "attacked": found.attacked[""], "certified": found.certified[""]}
+    return float(rates[measure][0])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
 from ..estimators.parameters import check_oracle_type
+from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
 from ..utils.summaries import Table, Tabulated
-from .held_out import Fold, HeldOutRows, held_out
+from .held_out import Fold, HeldOutRows, Scores, held_out
 from .plots import columns_of, plot_settings
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -34,13 +36,16 @@ class ChangesSelection(Tabulated):
         ``params`` are dicts, and ``param_<name>`` contains the value of each parameter. ``clean`` and
         ``certified`` are means over folds in [0, 1], with standard errors ``clean_error`` and
         ``certified_error``. ``clean_folds`` and ``certified_folds`` have shape (n_settings, n_folds).
-        ``uninformative`` is the number of folds with an `UninformativeFitWarning`.
+        ``uninformative`` is the number of folds with an `UninformativeFitWarning`, and ``constant`` the
+        number of folds with a single predicted label.
     best_index_ : int
         Index of the best setting.
     best_params_ : dict
         Parameters of the best setting, for ``model.set_params(**best_params_)``.
     oracle_ : InvarianceOracle
         Oracle of all certificates.
+    scoring : callable or None
+        Scorer of the selection, or None for accuracies.
     axes_ : list of matplotlib.axes.Axes
         Axes of the last plot.
     figure_ : matplotlib.figure.Figure
@@ -66,6 +71,7 @@ class ChangesSelection(Tabulated):
     table_: dict[str, Any] = field(repr=False)
     best_index_: int
     oracle_: InvarianceOracle
+    scoring: Any = field(default=None, repr=False)
 
     @property
     def best_params_(self) -> dict[str, Any]:
@@ -74,18 +80,28 @@ class ChangesSelection(Tabulated):
 
     def _table(self) -> Table:
         table = self.table_
-        marks = np.where(table["uninformative"], "!", " ")
-        marks[self.best_index_] = "*"
+        flags = {"*": np.arange(len(table["params"])) == self.best_index_}
+        flags |= {"!": table["uninformative"] > 0, "=": table["constant"] > 0}
+        marks = [
+            "".join(mark for mark, rows in flags.items() if rows[n]) for n in range(len(table["params"]))
+        ]
         settings = [
             ", ".join(f"{name}={value}" for name, value in params.items()) for params in table["params"]
         ]
         columns = marks, _with_errors(table, "clean"), _with_errors(table, "certified"), settings
-        notes = ["Accuracies are means over folds +- standard errors."]
+        measure, title = "Accuracies", f"certified against {self.oracle_}"
+        if self.scoring is not None:
+            measure = "Detection rates"
+            rate = f"{100 * self.scoring.keywords['max_fpr']:.4g} %"
+            title = f"detection rates at a false-positive rate of at most {rate}, {title}"
+        notes = [f"{measure} are means over folds +- standard errors."]
         if np.any(table["uninformative"]):
             notes.append("!  leaves almost nothing to learn in some folds")
+        if np.any(table["constant"]):
+            notes.append("=  predicts one label only in some folds")
         return Table(
-            f"certified against {self.oracle_}",
-            [" ", "clean", "certified", "setting"],
+            title,
+            ["", "clean", "certified", "setting"],
             list(zip(*columns, strict=True)),
             [*notes, "*  best setting, best_params_"],
             left=(0, 3),
@@ -127,6 +143,7 @@ def select_changes(
     *,
     cv: Any = 5,
     oracle: InvarianceOracle | None = None,
+    scoring: Callable[..., float] | None = None,
     clean_loss: float | None = None,
     n_jobs: int | None = None,
 ) -> ChangesSelection:
@@ -164,6 +181,9 @@ def select_changes(
         is the oracle of the grid with the lowest certified accuracy, averaged over all settings. An
         oracle is excluded if all its settings have an `UninformativeFitWarning`. Of nested oracles, such
         as increasing numbers of edits, the largest remaining one is used.
+    scoring : callable or None, default=None
+        Scorer from `detection_scorer`, for filters with a false-positive rate. Its scores replace both
+        accuracies. By default its oracle is that of all certificates.
     clean_loss : float or None, default=None
         Largest loss of clean accuracy in exchange for certified accuracy, in [0, 1]. By default it is
         the standard error of the best clean accuracy, since smaller differences are within the noise.
@@ -190,14 +210,15 @@ def select_changes(
     See Also
     --------
     select_widths : Selection of the ranges of transformations for invariant kernels.
-    certified_accuracy_scorer : Scorer of certified accuracy, for `GridSearchCV`.
+    certified_accuracy_scorer, detection_scorer : Scorers for `GridSearchCV`.
 
     Notes
     -----
     Accuracy is the fraction of samples with correct predictions, or of correct rows for structured
     models (`Certificate.position_accuracy`). If a class is rare, compare the column "clean" with the
-    fraction of the other classes. The accuracies of the best setting are optimistic, since they were
-    used for the selection. Measure its accuracy on a separate test set.
+    fraction of the other classes. The printed table marks settings with a constant prediction.
+    The accuracies of the best setting are optimistic, since they were used for the selection. Measure
+    its accuracy on a separate test set.
 
     Examples
     --------
@@ -213,15 +234,19 @@ def select_changes(
     >>> model = model.set_params(**found.best_params_).fit(X, y)
     """
     kind = held_out(model, X)
+    if oracle is None and isinstance(scoring, partial):
+        oracle = scoring.keywords["oracle"]
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:
         check_number("clean_loss", clean_loss, maximum=1.0)
     X, y = kind.checked(X, y)
     folds = _folds(kind, cv, X, y)
-    clean, certified, warned = _results(model, kind, X, y, settings, folds, oracles, n_jobs)
+    kind.check_scoring(scoring, y, folds)
+    scores, warned = _results(model, kind, X, y, settings, folds, oracles, scoring, n_jobs)
+    certified = np.array([[each.certified for each in row] for row in scores])
     reference = _reference(certified, own, warned)
-    table = _table(settings, clean, certified[:, :, reference], warned.sum(axis=1))
-    return ChangesSelection(table, _best(table, clean_loss), oracles[reference])
+    table = _table(settings, scores, certified[:, :, reference], warned.sum(axis=1))
+    return ChangesSelection(table, _best(table, clean_loss), oracles[reference], scoring)
 
 
 def _settings(
@@ -299,21 +324,21 @@ def _results(
     settings: list[dict[str, Any]],
     folds: list[Fold],
     oracles: Sequence[InvarianceOracle],
+    scoring: Any,
     n_jobs: int | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return clean accuracies, certified accuracies (..., n_oracles), and which fits warned."""
+) -> tuple[list[list[Scores]], np.ndarray]:
+    """Return the scores of all settings and folds, and which fits warned."""
     jobs = [
-        delayed(_fit_and_certify)(clone(model).set_params(**_copied(setting)), kind, X, y, fold, oracles)
+        delayed(_fit_and_certify)(
+            clone(model).set_params(**_copied(setting)), kind, X, y, fold, oracles, scoring
+        )
         for setting in settings
         for fold in folds
     ]
-    clean, certified, warned = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
-    shape = (len(settings), len(folds))
-    return (
-        np.reshape(clean, shape),
-        np.reshape(certified, (*shape, len(oracles))),
-        np.reshape(warned, shape),
-    )
+    scores, warned = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+    size = len(folds)
+    rows = [list(scores[first : first + size]) for first in range(0, len(scores), size)]
+    return rows, np.reshape(warned, (len(settings), size))
 
 
 def _fit_and_certify(
@@ -323,8 +348,9 @@ def _fit_and_certify(
     y: Any,
     fold: Fold,
     oracles: Sequence[InvarianceOracle],
-) -> tuple[float, list[float], bool]:
-    """Return accuracy, certified accuracies, and whether the fit had almost nothing to learn."""
+    scoring: Any,
+) -> tuple[Scores, bool]:
+    """Return the scores of a fit, and whether it had almost nothing to learn."""
     train, test = fold
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UninformativeFitWarning)
@@ -333,19 +359,24 @@ def _fit_and_certify(
     for each in caught:
         if each not in warned:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    clean, certified = kind.accuracies(model, *kind.part(X, y, test), oracles)
-    return clean, certified, bool(warned)
+    with without_warnings_of_unknown_texts():
+        return kind.scores(model, *kind.part(X, y, test), oracles, scoring), bool(warned)
 
 
 def _table(
-    settings: list[dict[str, Any]], clean: np.ndarray, certified: np.ndarray, warned: np.ndarray
+    settings: list[dict[str, Any]],
+    scores: list[list[Scores]],
+    certified: np.ndarray,
+    warned: np.ndarray,
 ) -> dict[str, Any]:
     table = columns_of(settings)
+    clean = np.array([[each.clean for each in row] for row in scores])
+    constant = np.array([[each.constant for each in row] for row in scores])
     for name, folds in (("clean", clean), ("certified", certified)):
         table[name] = folds.mean(axis=1)
         table[f"{name}_error"] = folds.std(axis=1, ddof=1) / np.sqrt(folds.shape[1])
         table[f"{name}_folds"] = folds
-    return table | {"uninformative": warned}
+    return table | {"uninformative": warned, "constant": constant.sum(axis=1)}
 
 
 def _best(table: dict[str, Any], clean_loss: float | None) -> int:

@@ -21,7 +21,7 @@ from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
 from ..estimators.row_shapes import for_oracle, shaped
 from ..estimators.target_labels import one_label_a_row
-from ..estimators.text import warn_of_unknown_texts
+from ..estimators.unknown_texts import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..spaces.explicit_space import OffsetSpace
 from ..terms.worst_case import ROWS_AT_ONCE
@@ -125,6 +125,9 @@ def certify(
     TextEditsWarning
         If the oracle edits single features, but an edit of the text changes other features. All rows
         have Euclidean length 1, or a vectorizer counts groups of words or characters.
+    UserWarning
+        If X contains texts without any feature of the model, such as an empty one. The message lists the
+        first of them, with their predicted label and the share of unknown tokens.
 
     See Also
     --------
@@ -178,7 +181,10 @@ def certify(
         and not parts.moved
         and (at == "features" or not parts.steps)
     ):
-        return last.certify(transformed(X, parts.before), y, oracle=oracle)
+        rows = transformed(X, parts.before)
+        if not isinstance(last, InvariantTextClassifier):
+            _warn_of_unknown_texts(estimator, parts, X, rows)
+        return last.certify(rows, y, oracle=oracle)
     if oracle is None and not isinstance(last, InvariantClassifier):
         raise TypeError(
             f"oracle must be an InvarianceOracle, got None: {type(last).__name__} has no parameter "
@@ -189,11 +195,17 @@ def certify(
     oracle.check_labels(model.classes)
     if y is None:
         oracle = oracle.for_any_label()
-    if isinstance(last, InvariantTextClassifier):
-        warn_of_unknown_texts(checked, stacklevel=3)
-    else:
+    _warn_of_unknown_texts(estimator, parts, X, checked)
+    if not isinstance(last, InvariantTextClassifier):
         warn_of_unit_length(oracle, checked, stacklevel=3)
     return _certificate(model, checked, labels, oracle, labels_given=y is not None)
+
+
+def _warn_of_unknown_texts(estimator: Any, parts: Layers, X: Any, rows: Any) -> None:
+    """Warn if X has texts without a feature; `rows` are the features of its samples."""
+    is_text = isinstance(parts.last, InvariantTextClassifier)
+    vectorizer = parts.last.vectorizer_ if is_text else next(iter(parts.steps), None)
+    warn_of_unknown_texts(X, rows, vectorizer, lambda text: estimator.predict([text])[0], stacklevel=3)
 
 
 def _refuse_regressor(last: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -91,6 +93,18 @@ def transformed(X: Any, steps: list[Any]) -> Any:
     for step in steps:
         X = step.transform(X)
     return X
+
+
+def names_after(steps: Sequence[Any]) -> np.ndarray | None:
+    """Return the names of the features after some steps, or None if a step has none."""
+    names = None
+    for step in steps:
+        try:
+            names = step.get_feature_names_out(names)
+        except (AttributeError, ValueError):
+            # Steps without a fixed number of features, or without names of their input.
+            return None
+    return names
 
 
 def inner_of(estimator: Any) -> Any:

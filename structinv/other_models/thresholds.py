@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from ..estimators.target_labels import label_name
 from ..utils.matrices import Matrix
 from .affine import Affine
-from .layers import calibrated_kind, inner_of, opened, threshold_kinds, transformed
-from .linear_models import LinearClassifier, scores_of
+from .layers import calibrated_kind, inner_of, layers, opened, threshold_kinds, transformed
+from .linear_models import LinearClassifier, linear_classifier, scores_of
 from .links import UNITS, Link, calibration_link, check_link, probability_link
 from .probes import without_names
 
@@ -47,7 +49,11 @@ class Threshold:
 
 
 def thresholded(
-    model: LinearClassifier, head: Any, dtype: np.dtype, X: Any, points: Matrix | None
+    model: LinearClassifier,
+    head: Any,
+    dtype: np.dtype,
+    X: Any = None,
+    points: Matrix | None = None,
 ) -> LinearClassifier:
     """Return the linear classifier with the threshold of `head`, which contains it.
 
@@ -59,7 +65,7 @@ def thresholded(
         Classifier around it that compares scores or probabilities with a threshold.
     dtype : dtype
         Precision of computed scores.
-    X : rows
+    X : rows or None
         Input of `head`, on which its probabilities are checked.
     points : array or CSR matrix, or None
         Further rows of the innermost classifier, for the same checks.
@@ -70,8 +76,9 @@ def thresholded(
         If there are more than two classes, if the probabilities are not known to be a monotone function
         of the score, or if rounding decides where the label changes.
     """
-    some = _safe_indexing(X, np.arange(min(_num_samples(X), CHECKED)))
-    links, positive = _rule(head, some, points)
+    if X is not None:
+        X = _safe_indexing(X, np.arange(min(_num_samples(X), CHECKED)))
+    links, positive = _rule(head, X, points)
     if len(model.classes) != 2:
         raise ValueError(
             f"{type(head).__name__} must have two classes for a certificate, got {len(model.classes)}"
@@ -93,6 +100,33 @@ def thresholded(
         widest=max(moved.widest, moved.n_features),
     )
     return replace(model, scores=moved)
+
+
+def with_threshold_zero(estimator: Any) -> tuple[list[Any], Any]:
+    """Return the steps of an estimator, and its last classifier with threshold 0.
+
+    If the threshold is moved, the classifier is a copy with another intercept. Its margins are
+    distances from the moved threshold.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `layers` and `thresholded`, and if the threshold is beyond all scores.
+    """
+    parts = layers(estimator)
+    if not parts.moved:
+        return parts.steps, parts.last
+    known = linear_classifier(parts.last)
+    model = thresholded(known, parts.head, known.scores.coef.dtype)
+    if model.always is not None:
+        label = label_name(model.classes[model.always])
+        raise ValueError(
+            f"the threshold of {type(parts.head).__name__} must be within the scores, but the model "
+            f"always predicts {label!r}: choose another threshold"
+        )
+    last = copy.copy(parts.last)
+    last.coef_, last.intercept_ = model.scores.coef, model.scores.intercept
+    return parts.steps, last
 
 
 def _one_score(scores: Affine) -> Affine:
@@ -133,12 +167,12 @@ def _responses(
             f"compares with its threshold: fit that with response_method={has!r}"
         )
     steps, head = opened(estimator)
-    X, inner = transformed(X, steps), inner_of(head)
+    X, inner = None if X is None else transformed(X, steps), inner_of(head)
     if inner is None:
         if method != "predict_proba":
             return [], method
         link = probability_link(head)
-        for rows in (X,) if points is None else (X, points):
+        for rows in [each for each in (X, points) if each is not None]:
             with without_names():
                 check_link(head, link, scores_of(head, rows), head.predict_proba(rows))
         return [link], method
@@ -146,8 +180,9 @@ def _responses(
         return _responses(inner, (method,), X, points)
     links, response = _responses(inner, METHODS[::-1], X, points)
     link = calibration_link(head)
-    scores = np.asarray(getattr(inner, response)(X))
-    check_link(head, link, scores if scores.ndim == 1 else scores[:, 1], head.predict_proba(X))
+    if X is not None:
+        scores = np.asarray(getattr(inner, response)(X))
+        check_link(head, link, scores if scores.ndim == 1 else scores[:, 1], head.predict_proba(X))
     return [*links, link], method
 
 

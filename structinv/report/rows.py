@@ -12,13 +12,19 @@ import scipy.sparse as sp
 from ..certificates.certificate import Certificate
 from ..estimators.row_sources import some_rows
 from ..estimators.target_labels import label_name
+from ..estimators.unknown_texts import (
+    share_of_unknown_tokens,
+    warn_of_unknown_texts,
+    without_warnings_of_unknown_texts,
+)
 from ..inspection import Explanation, explain_edit
+from ..inspection.detection import COLUMNS, Detection, detection_under_all_kinds
 from ..inspection.image_displays import transform_counts, worst_cases
 from ..oracles import Identity, InvarianceOracle
 from ..utils.html import Html, Part, escaped, image, marked
 from ..utils.matrices import dense
 from .section import Section, facts, percent, share, table
-from .subject import Subject, short_name
+from .subject import Subject, oracle_name, short_name
 
 # Features in a list of decisive features, and in the table of an edit.
 _MOST_FEATURES = 12
@@ -56,8 +62,19 @@ class RowSubject(Subject):
             table(rows, ["label", units, "share"]),
             f"Always predicting {largest}, the largest class, has an accuracy of "
             f"{percent(counts.max() / counts.sum())}.",
+            *self.unknown_words(),
         ]
         return Section("data", "Data", content)
+
+    def unknown_words(self) -> list[str]:
+        """Return a sentence on unknown tokens; warn of texts without a known one."""
+        if self.texts is None:
+            return []
+        empty = self.X[:1] * 0
+        warn_of_unknown_texts(
+            self.texts, self.X, self.vectorizer, lambda _: self.model.predict(empty)[0], stacklevel=3
+        )
+        return _of_tokens(self.vectorizer, self.texts)
 
     def classes(self, certificate: Certificate) -> Section:
         _, units = self.unit
@@ -84,7 +101,18 @@ class RowSubject(Subject):
                 f"The false-positive rate of the worst case counts {units} without a certificate. It is "
                 "an upper bound."
             )
+        found = self.detection(certificate)
+        if found is not None:
+            content += [*found.notes(*self.unit), table(found.rows(percent), COLUMNS, left=(0, 1))]
         return Section("classes", "Classes", content)
+
+    def detection(self, certificate: Certificate) -> Detection | None:
+        """Return detection rates at false-positive rates; None without two classes."""
+        rows, _ = next(self.parts())
+        classes = self.model.classes_
+        return detection_under_all_kinds(
+            self.certificate, self.oracle, certificate, self.labels, classes, rows, oracle_name
+        )
 
     def decisive(self) -> Section:
         if getattr(self.model, "coef_", None) is None:
@@ -212,10 +240,9 @@ class RowSubject(Subject):
     def _marked_text(self, found: Explanation, number: int) -> list[Part]:
         """Return the text of a row in parts; the edited words are marked."""
         assert self.texts is not None
-        assert self.token_pattern is not None
         after = dict(zip(map(self.name, found.features), found.after, strict=True))
         text, parts, at = self.texts[number], [], 0
-        for token in re.finditer(self.token_pattern, text):
+        for token in re.finditer(self.vectorizer.token_pattern, text):
             value = after.get(short_name(token.group().lower()))
             if value is None:
                 continue
@@ -247,7 +274,17 @@ class TextSubject(RowSubject):
     certifies_input = True
 
     def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:
-        return self._explained(explain_edit(self.model, row, [label]))
+        with without_warnings_of_unknown_texts():
+            return self._explained(explain_edit(self.model, row, [label]))
+
+    def unknown_words(self) -> list[str]:
+        # `certify` warns of texts without a known token.
+        return _of_tokens(self.model.vectorizer_, self.X)
+
+
+def _of_tokens(vectorizer: Any, texts: Sequence[str]) -> list[str]:
+    share = share_of_unknown_tokens(vectorizer, texts)
+    return [] if share is None else [f"{percent(share)} of the tokens are unknown to the model."]
 
 
 def _more(number: int) -> Sequence[str]:

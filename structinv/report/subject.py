@@ -19,6 +19,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
 from ..utils.html import shortened
+from ..utils.passes import report_pass
 from ..utils.summaries import how_many, number_of
 from .section import Section, percent
 
@@ -46,8 +47,8 @@ class Subject(ABC):
         Function from the number of a feature to its name; None for the names in the model.
     texts : sequence of str, default=None
         Texts of the samples, if the samples are rows of a vectorizer.
-    token_pattern : str, default=None
-        Regular expression of a token of these texts.
+    vectorizer : transformer, default=None
+        Vectorizer of these texts.
     shape : ImageShape, default=None
         Shape of images; None for other samples.
     space : str, default=""
@@ -61,7 +62,7 @@ class Subject(ABC):
     training: Mapping[str, Any] = field(default_factory=dict)
     feature_name: Callable[[int], str] | None = None
     texts: Sequence[str] | None = None
-    token_pattern: str | None = None
+    vectorizer: Any = None
     shape: ImageShape | None = None
     space: str = ""
 
@@ -206,7 +207,9 @@ class Subject(ABC):
     def parts(self) -> Iterator[tuple[Any, slice]]:
         """Yield parts of the samples, in order, with the slice of their numbers."""
         if isinstance(self.X, RowSource):
-            yield from in_blocks(self.X, lambda rows, numbers: (rows, numbers))
+            for rows, numbers in in_blocks(self.X, lambda rows, numbers: (rows, numbers)):
+                report_pass(numbers.start, self.n_samples)
+                yield rows, numbers
         else:
             yield self.X, slice(0, self.n_samples)
 

@@ -19,7 +19,7 @@ from ..estimators.classifier import InvariantClassifier
 from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
-from ..other_models.layers import opened, transformed
+from ..other_models.layers import names_after, opened, transformed
 from ..other_models.text_steps import other_edits, warn_of_text_edits
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
@@ -172,13 +172,11 @@ def _labels_sentences(model: Any) -> bool:
 def _of_pipeline(model: Pipeline, X: Any, y: Any, shape: Any, **more: Any) -> Subject:
     """Return the subject of the last step; the text of the samples is known after a vectorizer."""
     first, (steps, last) = model[0], opened(model)
-    pattern = getattr(first, "token_pattern", None)
-    if pattern is not None and isinstance(next(iter(X)), str):
-        more = {"texts": list(X), "token_pattern": pattern, **more}
-    names = getattr(first, "get_feature_names_out", None)
-    if names is not None and len(model) > 1 and len(names()) == last.n_features_in_:
-        found = names()
-        more = {"feature_name": lambda column: str(found[column]), **more}
+    if hasattr(first, "token_pattern") and isinstance(next(iter(X)), str):
+        more = {"texts": list(X), "vectorizer": first, **more}
+    names = names_after(steps)
+    if names is not None and len(names) == last.n_features_in_:
+        more = {"feature_name": lambda column: str(names[column]), **more}
     space = "certificates apply to the input of the last step of the Pipeline, not to its own input"
     oracle = getattr(last, "oracle", None) or Identity()
     edits = other_edits(oracle, steps, X)

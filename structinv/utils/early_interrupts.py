@@ -6,10 +6,19 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+# This module is imported first.
+_BEGAN = time.monotonic()
+
+
+def seconds_since_start() -> float:
+    """Return the time since the start of the command line; 0 in other programs."""
+    return time.monotonic() - _BEGAN if _is_command_line() else 0.0
 
 
 def default_handler_runs() -> bool:

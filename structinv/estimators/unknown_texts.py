@@ -1,0 +1,86 @@
+"""Texts and tokens that a model does not know: named and counted in a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer
+
+from ..utils.html import shortened
+from .target_labels import label_name
+from .text_vectorizer import TextVectorizer
+
+_WORDS = "texts have no feature of the model"
+# Number and length of the texts in the warning.
+_MOST_TEXTS = 3
+_LONGEST_TEXT = 40
+
+
+def warn_of_unknown_texts(
+    texts: Any, rows: Any, vectorizer: Any, label_of: Callable[[str], Any], stacklevel: int
+) -> None:
+    """Warn if texts have no feature, so that their score is the intercept.
+
+    Parameters
+    ----------
+    texts : sequence
+        Samples; there is no warning unless they are texts.
+    rows : matrix of shape (n_samples, n_features)
+        Features of the texts; there is no warning for dense rows.
+    vectorizer : transformer
+        Transformer of the texts, for the share of unknown tokens.
+    label_of : callable
+        Function from a text to its predicted label.
+    stacklevel : int
+        Level of the caller of this function, as in `warnings.warn`.
+    """
+    if not sp.issparse(rows) or not isinstance(next(iter(texts), None), str):
+        return
+    unknown = np.flatnonzero(np.diff(rows.indptr) == 0)
+    if not len(unknown):
+        return
+    texts = list(texts)
+    first = [texts[number] for number in unknown[:_MOST_TEXTS]]
+    named = ", ".join(
+        f"{shortened(text, _LONGEST_TEXT)!r} (number {number})"
+        for text, number in zip(first, unknown, strict=False)
+    )
+    more = ", ..." if len(unknown) > len(first) else ""
+    share = share_of_unknown_tokens(vectorizer, texts)
+    all_tokens = "" if share is None else f". {100 * share:.1f} % of all tokens are unknown to the model"
+    warnings.warn(
+        f"{len(unknown)} of {len(texts)} {_WORDS}: {named}{more}. Their score is the intercept, "
+        f"so all of them are predicted {label_name(label_of(first[0]))!r} and have the same "
+        f"certificate{all_tokens}",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+@contextmanager
+def without_warnings_of_unknown_texts() -> Iterator[None]:
+    """Suppress the warning, for parts of data whose owner has it for all of them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=f".*{_WORDS}")
+        yield
+
+
+def share_of_unknown_tokens(vectorizer: Any, texts: Sequence[str]) -> float | None:
+    """Return the fraction of tokens, or n-grams, without a feature of a vectorizer.
+
+    None if the vectorizer has no list of features, or if there are no tokens.
+    """
+    tokens: Callable[[str], Iterable[str]]
+    if isinstance(vectorizer, TextVectorizer):
+        tokens, known = vectorizer.tokens, vectorizer.grams.numbers
+    elif isinstance(vectorizer, CountVectorizer):
+        tokens, known = vectorizer.build_analyzer(), vectorizer.vocabulary_
+    else:
+        return None
+    found = [token in known for text in texts for token in tokens(text)]
+    return 1.0 - float(np.mean(found)) if found else None

@@ -1,0 +1,223 @@
+"""Detection rates at false-positive rates: numbers, reports, scorers and stored thresholds."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import structinv
+from structinv import InvariantLinearSVC, InvariantTextClassifier
+from structinv.datasets import load_jsonlines
+from structinv.inspection.detection import (
+    RATES,
+    detection_under_all_kinds,
+    other_kinds,
+    positive_label,
+    threshold_at,
+)
+from structinv.oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, TokenEdits
+
+from .test_cli import succeed, table_rows, write_mails
+from .test_report import written
+
+WORDS = {"spam": ["cheap", "pills", "money"], "ham": ["meeting", "notes", "lunch"]}
+
+
+def texts(n=80, seed=0):
+    """Short texts with words of both classes, of which some are equal."""
+    rng = np.random.default_rng(seed)
+    y = np.array(["ham", "spam"])[np.arange(n) % 2]
+    every = [[*rng.choice(WORDS[label], 3), *rng.choice(sum(WORDS.values(), []), 2)] for label in y]
+    return [" ".join(words) for words in every], y
+
+
+def model_of_texts(**parameters):
+    """A model whose scores are equal for texts with equal words only."""
+    model = InvariantTextClassifier("drop", 1, C=0.1, random_state=0, **parameters).fit(*texts(seed=1))
+    noise = np.random.default_rng(2).standard_normal(model.coef_.shape)
+    model.coef_ = model.coef_ + 0.3 * noise
+    return model
+
+
+def rates_of(model, X, y, oracle=None):
+    oracle = oracle or model.oracle
+    return detection_under_all_kinds(
+        lambda each: model.certify(X, y, oracle=each),
+        oracle,
+        model.certify(X, y, oracle=oracle),
+        np.asarray(y),
+        model.classes_,
+        X,
+        repr,
+    )
+
+
+@pytest.mark.parametrize("max_fpr", [0.0, 0.1, 0.25, 0.3, 0.99])
+def test_a_threshold_never_exceeds_its_rate_also_with_equal_scores(max_fpr):
+    rng = np.random.default_rng(0)
+    for scores in (rng.standard_normal(40), rng.integers(0, 4, 40) / 4, np.zeros(40)):
+        threshold = threshold_at(scores, max_fpr)
+        assert np.mean(scores > threshold) <= max_fpr
+        smaller = scores[scores < threshold]
+        if len(smaller):
+            assert np.mean(scores > smaller.max()) > max_fpr
+
+
+@pytest.mark.parametrize("only_for", [None, "spam", "ham"])
+def test_rates_are_those_of_all_edited_texts(only_for):
+    X, y = texts()
+    model = model_of_texts(only_for=only_for)
+    found = rates_of(model, X, y)
+    label = only_for or "spam"
+    sign = 1.0 if label == "spam" else -1.0
+    assert (found.label, found.n_positives, found.n_negatives) == (label, 40, 40)
+    assert found.max_fprs == [None, *RATES]
+    scores = sign * model.decision_function(X)
+    vocabulary = [*sum(WORDS.values(), []), "unknown"]
+
+    def least(text, edit):
+        words = text.split()
+        places = range(len(words) + (edit == "add"))
+        new = [[]] if edit == "drop" else [[word] for word in vocabulary]
+        edited = [
+            words,
+            *(words[:k] + each + words[k + (edit != "add") :] for k in places for each in new),
+        ]
+        return sign * model.decision_function([" ".join(each) for each in edited])
+
+    own = np.flatnonzero(y == label)
+    for name, edit in {
+        "up to 1 deleted": "drop",
+        "up to 1 inserted": "add",
+        "up to 1 replaced": "replace",
+    }.items():
+        worst = np.array([least(X[k], edit).min() for k in own])
+        for place, limit in enumerate(found.max_fprs):
+            threshold = 0.0 if limit is None else np.sort(scores[y != label])[::-1][int(40 * limit)]
+            # Scores that are equal to the threshold are not above it.
+            assert found.clean[place] == np.mean(scores[own] > threshold + 1e-9)
+            assert found.attacked[name][place] == np.mean(worst > threshold + 1e-9)
+            assert found.certified[name][place] == found.attacked[name][place]
+            assert found.false_positives[place] == np.mean(scores[y != label] > threshold + 1e-9)
+    assert found.clean[2] < 1
+
+
+def test_rates_below_one_sample_are_not_measurable():
+    found = rates_of(model_of_texts(), *texts())
+    rows = found.rows(lambda rate: f"{rate:.2f}")
+    assert [row[1] for row in rows[:4]] == ["of predict", "for 0.1 %", "for 1 %", "for 5 %"]
+    assert [row[2] for row in rows[1:3]] == ["not measurable"] * 2
+    assert float(rows[3][2]) <= 0.05
+    first, last = found.notes("text", "texts")
+    assert "Detection rates of spam, the second class, in 40 texts." in first
+    assert "among the 40 other texts of these data, without perturbations." in first
+    assert last.startswith("0.1 % and 1 % false positives cannot be measured with 40 other texts")
+    assert last.endswith(": 0.1 % requires at least 1000.")
+
+
+@pytest.mark.parametrize(
+    ("oracle", "label", "reason"),
+    [
+        (FDrop(1), "spam", "the second class"),
+        (FDrop(1).only_for("ham"), "ham", "the only perturbed label"),
+        (FDrop(1).only_for(["ham", "eggs"]), "ham", "the only perturbed label"),
+        (FDrop(1).only_for(["ham", "spam"]), "spam", "the second class"),
+        (FDrop(1).only_for("ham") | FDrop(2).only_for("spam"), "spam", "the second class"),
+    ],
+)
+def test_the_label_to_detect_is_the_one_that_attackers_edit(oracle, label, reason):
+    assert positive_label(oracle, np.array(["ham", "spam"])) == (label, reason)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "kinds"),
+    [
+        (FDrop(2), [FAdd(2), FEdit(2, add=1.0)]),
+        (FAdd(2).only_for("ham"), [FDrop(2), FEdit(2, add=1.0)]),
+        (FScale(9), [FDrop(3), FAdd(3), FEdit(3, add=1.0)]),
+        (TokenEdits("add", 2, ["a"]), [TokenEdits("drop", 2), TokenEdits("replace", 2, ["a"])]),
+        (Box(1.0), []),
+        (Identity(), []),
+    ],
+)
+def test_word_edits_are_judged_under_the_other_kinds(oracle, kinds):
+    rows = np.array([[0.0, 2.0, 1.0]])
+    expected = [repr(each.only_for(["spam"])) for each in kinds]
+    assert [repr(each) for each in other_kinds(oracle, "spam", rows)] == expected
+    if not isinstance(oracle, TokenEdits):
+        assert other_kinds(oracle, "spam", rows + 0.5) == []
+        assert other_kinds(oracle, "spam", rows - 1) == []
+
+
+def test_edits_of_counts_are_those_of_all_edited_rows():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.poisson(np.where((np.arange(6) % 2 == 0) == y[:, None], 0.4, 1.5)).astype(float)
+    model = InvariantLinearSVC(FDrop(2), C=10.0, random_state=0).fit(X, y)
+    model.coef_ = model.coef_ + 0.3 * rng.standard_normal(model.coef_.shape)
+    found = rates_of(model, X, y)
+    for name, values in {"added": [1.0], "removed": [0.0], "edited": [0.0, 1.0]}.items():
+        worst = []
+        for row in X[y == 1]:
+            reached = [row]
+            for places in combinations(range(6), 2):
+                for first in [row[places[0]], *values]:
+                    for second in [row[places[1]], *values]:
+                        edited = row.copy()
+                        edited[list(places)] = first, second
+                        allowed = (edited <= row) | (row == 0)
+                        reached += [edited] if allowed.all() else []
+            worst.append(model.decision_function(np.array(reached)).min())
+        expected = np.mean(np.array(worst) > found.thresholds[-1] + 1e-9)
+        assert found.certified[f"up to 2 {name}"][-1] == expected
+
+
+def test_there_are_no_rates_for_three_classes_or_for_data_of_one():
+    X, y = texts()
+    model = model_of_texts()
+    assert rates_of(model, X[1::2], y[1::2]) is None
+    three = InvariantTextClassifier(C=0.1, random_state=0).fit(X, np.arange(80) % 3)
+    assert rates_of(three, X, np.arange(80) % 3) is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_report_has_the_rates_for_all_kinds_of_edits(tmp_path):
+    X, y = texts()
+    model = model_of_texts(only_for="spam")
+    found = rates_of(model, X, y)
+    text = written(tmp_path, model, X, y).texts["classes"]
+    assert "Detection rates of spam, the only perturbed label, in 40 texts." in text
+    for name in ("up to 1 deleted", "up to 1 inserted", "up to 1 replaced"):
+        certified = 100 * found.certified[name][-1]
+        row = text[text.index(f"{name}|of predict|") :]
+        row = row[row.index("for 5 %|") :].split("|")
+        assert row[4] == f"{certified:.1f} %"
+    assert "for 0.1 %|not measurable|" in text
+
+
+def test_the_report_has_the_share_of_unknown_tokens(tmp_path):
+    model = model_of_texts()
+    with pytest.warns(UserWarning, match="1 of 2 texts have no feature of the model: 'zzz'"):
+        page = written(tmp_path, model, ["zzz", "cheap zzz pills zzz"], ["ham", "spam"])
+    assert "60.0 % of the tokens are unknown to the model." in page.texts["data"]
+
+
+def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):
+    train, test = write_mails(tmp_path / "train", seed=0), write_mails(tmp_path / "test", seed=1)
+    options = ("--oracle", "fdrop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
+    succeed("fit", train, *options, "-o", tmp_path / "m")
+    out = succeed("evaluate", tmp_path / "m", test)
+    model = structinv.load(tmp_path / "m")
+    X, y = load_jsonlines(test)
+    found = rates_of(model, X, y)
+    for line in found.notes("text", "texts"):
+        assert line in out
+    rows = [cells for cells in table_rows(out) if "for" in cells or "predict" in cells]
+    expected = [" ".join(row).split() for row in found.rows(lambda rate: f"{100 * rate:.1f} %")]
+    assert rows == expected
+
+
+def test_evaluate_has_no_rates_without_two_classes(tmp_path):
+    (tmp_path / "train").write_text("a 1:1\n".replace("a", "1") + "2 2:1\n3 3:1\n" * 3)
+    succeed("fit", tmp_path / "train", "--oracle", "fdrop", "--max-changes", 1, "-o", tmp_path / "m")
+    assert "Detection" not in succeed("evaluate", tmp_path / "m", tmp_path / "train")

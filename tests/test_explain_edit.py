@@ -1,0 +1,113 @@
+"""Explanations of models with a moved threshold, of Pipelines, and with names of features."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from structinv import InvariantLinearSVC, InvariantTextClassifier, certify
+from structinv.inspection import explain_edit
+from structinv.oracles import FDrop, Identity, TokenEdits
+
+TEXTS = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
+LABELS = ["spam", "spam", "ham", "ham"] * 5
+BY_SCORE = {"response_method": "decision_function"}
+
+
+def words():
+    return InvariantLinearSVC(FDrop(1), C=10.0, random_state=0)
+
+
+def texts():
+    return InvariantTextClassifier("drop", 1, C=10.0, random_state=0)
+
+
+def fixed(model, threshold=0.2, pos_label="spam"):
+    return FixedThresholdClassifier(model, threshold=threshold, pos_label=pos_label, **BY_SCORE)
+
+
+def tuned(model):
+    return TunedThresholdClassifierCV(model, cv=2, random_state=0, **BY_SCORE)
+
+
+MODELS = {
+    "fixed, texts": lambda: fixed(texts()),
+    "fixed, other label": lambda: fixed(texts(), 0.2, "ham"),
+    "tuned, texts": lambda: tuned(texts()),
+    "fixed around a Pipeline": lambda: fixed(make_pipeline(CountVectorizer(), words())),
+    "tuned around a Pipeline": lambda: tuned(make_pipeline(CountVectorizer(), words())),
+    "fixed in a Pipeline": lambda: make_pipeline(CountVectorizer(), MaxAbsScaler(), fixed(words())),
+    "fixed twice": lambda: fixed(fixed(texts())),
+    "Pipeline": lambda: make_pipeline(CountVectorizer(), words()),
+    "search": lambda: GridSearchCV(make_pipeline(CountVectorizer(), words()), {}, cv=2),
+    "calibrated": lambda: CalibratedClassifierCV(texts(), ensemble=False, cv=2),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("text", ["free money for you", "lunch money"])
+def test_margins_of_an_explanation_are_those_of_the_certificate(name, text):
+    model = MODELS[name]().fit(TEXTS, LABELS)
+    oracle = FDrop(2) if "Pipeline" in name or name == "search" else TokenEdits("drop", 2)
+    found = explain_edit(model, [text], oracle=oracle)
+    certificate = certify(model, oracle, [text])
+    assert found.edited_margin == pytest.approx(certificate.attacked[0], abs=1e-12)
+    assert found.certified == certificate.correct[0]
+    assert found.margin > found.edited_margin
+    assert {"free", "money", "lunch"} & set(found.names)
+    label = model.predict([text])[0]
+    assert explain_edit(model, [text], [label], oracle=oracle).margin == found.margin
+    other = "ham" if label == "spam" else "spam"
+    assert explain_edit(model, [text], [other], oracle=oracle).margin == pytest.approx(-found.margin)
+
+
+def test_a_moved_threshold_moves_the_margin_and_leaves_the_model_unchanged():
+    inner = texts().fit(TEXTS, LABELS)
+    intercept = inner.intercept_.copy()
+    moved = fixed(FrozenEstimator(inner), 0.25).fit(TEXTS, LABELS)
+    before, after = (explain_edit(each, ["money for you"], ["spam"]) for each in (inner, moved))
+    assert after.margin == pytest.approx(before.margin - 0.25)
+    np.testing.assert_array_equal(after.changes, before.changes)
+    np.testing.assert_array_equal(inner.intercept_, intercept)
+
+
+def test_a_threshold_beyond_all_scores_has_no_margin():
+    model = fixed(texts(), np.inf).fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="threshold of FixedThresholdClassifier.*always predicts 'ham'"):
+        explain_edit(model, TEXTS[:1])
+
+
+@pytest.mark.parametrize(
+    "form", [lambda X: X, lambda X: X.to_numpy(), lambda X: pd.DataFrame(X.to_numpy())]
+)
+def test_names_of_features_may_be_passed(form):
+    X = pd.DataFrame({"free": [2.0, 0.0], "you": [1.0, 1.0], "hello": [1.0, 2.0]})
+    rows = form(X)
+    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(rows, [1, 0])
+    names = ["gratis", "du", "hallo"]
+    found = explain_edit(model, rows[:1], oracle=FDrop(1), feature_names=names)
+    assert found.names.tolist() == ["gratis"]
+    assert explain_edit(model, rows[:1], oracle=Identity(), feature_names=names).names.tolist() == []
+    with pytest.raises(ValueError, match="feature_names must have one name for each of the 3 features"):
+        explain_edit(model, rows[:1], feature_names=names[:2])
+
+
+def test_names_of_a_pipeline_are_those_of_its_steps():
+    X = pd.DataFrame({"free": [2.0, 0.0], "hello": [1.0, 2.0]})
+    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(X, [1, 0])
+    assert set(explain_edit(model, X[:1], oracle=FDrop(2)).names) <= {"free", "hello"}
+    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(X.to_numpy(), [1, 0])
+    assert set(explain_edit(model, X[:1].to_numpy(), oracle=FDrop(2)).names) <= {"x0", "x1"}
+
+
+def test_a_pipeline_takes_one_sample():
+    model = make_pipeline(CountVectorizer(), words()).fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
+        explain_edit(model, TEXTS[:2])
+    with pytest.raises(TypeError, match=r"got a single str; write \[text\]"):
+        explain_edit(model, "free money")
