@@ -25,7 +25,10 @@ from structinv.functionals import DirectionalDerivative, Gradient
 from structinv.kernels import Gaussian, OrbitMean, SetKernel, VicinalKernel
 from structinv.oracles import Box, FAdd, FDrop, Flip, Segment, TangentDerivative
 from structinv.rows import SlicedRows
-from structinv.structures import Multilabel, Sequence
+from structinv.solvers import FrankWolfe, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary, Multilabel, Sequence
+from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import independent
 
 from . import estimator_cases
@@ -143,18 +146,20 @@ def test_estimators_share_no_memory_with_their_input(name, form, tmp_path):
     check(tmp_path, case.estimator, case.X, case.y, form, case in estimator_cases.PREDICTORS)
 
 
+# These fits keep planes that are computed from the rows.
+KEPT = {"solver": "frank_wolfe", "warm_start": True, "random_state": 0}
 SETTINGS = {
     **{f"linear, {name}": InvariantLinearSVC(FDrop(1), solver=name, random_state=0)
        for name in ("frank_wolfe", "bmrm", "svmstruct", "interior_point")},
-    "identity": InvariantLinearSVC(solver="frank_wolfe", random_state=0),
-    "box": InvariantLinearSVC(Box(0.1), solver="frank_wolfe", warm_start=True, random_state=0),
-    "additions": InvariantLinearSVC(FAdd(1), solver="frank_wolfe", random_state=0),
-    "members": InvariantLinearSVC(Flip(shape=(2, 2)), solver="frank_wolfe", random_state=0),
-    "union": InvariantLinearSVC(FDrop(1) | Box(0.1), solver="frank_wolfe", random_state=0),
+    "identity": InvariantLinearSVC(**KEPT),
+    "box": InvariantLinearSVC(Box(0.1), **KEPT),
+    "additions": InvariantLinearSVC(FAdd(1), **KEPT),
+    "members": InvariantLinearSVC(Flip(shape=(2, 2)), **KEPT),
+    "union": InvariantLinearSVC(FDrop(1) | Box(0.1), **KEPT),
     "smooth": InvariantLinearSVC(FDrop(1), loss="logistic", random_state=0),
     "no oracle, smooth": InvariantLinearSVC(loss="squared_hinge", random_state=0),
     "blocks": InvariantLinearSVC(FDrop(1), memory_limit="1GB", random_state=0),
-    "regression": InvariantLinearSVR(solver="frank_wolfe", random_state=0),
+    "regression": InvariantLinearSVR(**KEPT),
     "kernel": InvariantSVC(random_state=0),
     "orbit": InvariantSVC(Flip(shape=(2, 2)), warm_start=True, random_state=0),
     "penalties": InvariantSVC(invariances=[Gradient()], random_state=0),
@@ -226,6 +231,18 @@ def test_overwritten_parameters_change_no_prediction():
         before = method(X)
         directions *= 5.0
         np.testing.assert_array_equal(method(X), before)
+
+
+def test_planes_of_the_rows_are_kept_for_a_warm_start_only():
+    X, y = estimator_cases.rows()
+    model = InvariantLinearSVC(FDrop(1), solver="frank_wolfe", random_state=0).fit(X, y)
+    assert model.solution_.planes is None
+    term = WorstCase(X, y, FDrop(1), Binary())
+    with pytest.raises(ValueError, match="warm_start must be a solution with planes, got one without"):
+        solve(Objective(ExplicitSpace(4), [term]), FrankWolfe(), warm_start=model.solution_)
+    again = clone(model).set_params(warm_start=True).fit(X, y)
+    assert len(again.solution_.planes) > 0
+    assert again.fit(X, y).n_iter_ == 0
 
 
 def test_a_warm_start_ignores_overwritten_rows():

@@ -221,7 +221,7 @@ def test_plane_tol_leaves_members_out():
 def test_a_fitted_classifier_is_pickled_with_its_planes():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, D)), np.arange(60) % 3
-    model = InvariantLinearSVC(SOME.oracle, C=0.1, random_state=0).fit(X, y)
+    model = InvariantLinearSVC(SOME.oracle, C=0.1, warm_start=True, random_state=0).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     assert type(again.solution_.planes.normals) is TensorRows
     np.testing.assert_array_equal(again.coef_, model.coef_)

@@ -279,7 +279,7 @@ class TestFittedEstimators:
     @pytest.mark.parametrize("name", ["linear", "linear, float32, three classes", "linear, sparse"])
     def test_planes_are_stored_on_request(self, tmp_path, name):
         model, data = MODELS[name]
-        model = fitted(clone(model).set_params(solver=FrankWolfe()), data)
+        model = fitted(clone(model).set_params(solver=FrankWolfe(), warm_start=True), data)
         again = through_file(model, tmp_path, planes=True)
         planes, loaded = model.solution_.planes.written(), again.solution_.planes
         for key in ("offsets", "blocks", "alphas", "summed", "slopes", "normals"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Status, solve
 from ..solvers.stopping import Progress, StopRule
+from ..spaces.tensor_rows import ComputedRows
 from ..terms import Objective
 from ..utils.matrices import Matrix, independent
 from ..utils.parameters import check_boolean, check_number
@@ -39,6 +40,13 @@ from .uninformative_fits import nothing_learned
 
 # Interval of progress lines for passes over rows in blocks, with `verbose`.
 SECONDS_BETWEEN_LINES = 3.0
+
+
+def without_rows(solution: Solution) -> Solution:
+    """Return a solution without planes that are computed from the rows of the fit on access."""
+    no_planes: Any = None
+    made = isinstance(getattr(solution.planes, "normals", None), ComputedRows)
+    return replace(solution, planes=no_planes) if made else solution
 
 
 class FittedAttributes:
@@ -146,7 +154,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             def learn(estimator: Any, solution: Solution) -> None:
                 vars(estimator).update(problem.learned)
                 estimator.n_iter_ = solution.iterations
-                estimator.solution_ = solution
+                estimator.solution_ = solution if self.warm_start else without_rows(solution)
                 estimator._keep(problem, objective, solution)
 
             # 3. Callbacks, which may request the model of an iteration.

@@ -116,7 +116,8 @@ class LinearMachine(InvariantEstimator):
 
     def _keeps_rows(self) -> bool:
         # FrankWolfe computes normals of its planes from the rows, on access.
-        return isinstance(self.solver, FrankWolfe) or self.solver in ("auto", "frank_wolfe")
+        computed = isinstance(self.solver, FrankWolfe) or self.solver in ("auto", "frank_wolfe")
+        return bool(self.warm_start) and computed
 
     def _objective(self, problem: Problem) -> Objective:
         if isinstance(problem.rows, RowSource):

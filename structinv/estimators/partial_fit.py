@@ -176,8 +176,8 @@ def _stream(estimator: Any, space: Any) -> Stream:
     planes = estimator.solution_.planes
     if planes is None:
         raise ValueError(
-            "partial_fit requires the planes of the earlier fit, but the file of this model has none: "
-            "save it with structinv.save(model, path, planes=True)"
+            "partial_fit requires the planes of an earlier fit with solver='pegasos', but this model "
+            "has none: use a new estimator, or save it with structinv.save(model, path, planes=True)"
         )
     if planes.summed is None or not space.accepts(planes.normals):
         raise ValueError(

@@ -836,8 +836,9 @@ def as_oracle(
     shown, hint = brief(given), hint or hint_of(given)
     if isinstance(given, type):
         shown = f"the class {given.__name__}"
-    if len(getattr(given, "shape", ())) == 2:
-        shown, hint = f"rows of shape {given.shape}", ": pass the oracle before the rows"
+    shape = getattr(given, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2:
+        shown, hint = f"rows of shape {shape}", ": pass the oracle before the rows"
     kinds = "an InvarianceOracle" + (" or None" if default is not None else "")
     raise TypeError(f"{name} must be {kinds}, got {shown}{hint}")
 

@@ -76,7 +76,8 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
         File to write.
     planes : bool, default=False
         If True, linear models store the cutting planes of ``solution_``. A warm start or `partial_fit`
-        after `load` needs them. The planes reveal information about the training samples.
+        after `load` needs them. Fits with ``warm_start=True`` or ``solver="pegasos"`` have planes. The
+        planes reveal information about the training samples.
 
     Raises
     ------

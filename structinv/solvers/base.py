@@ -165,7 +165,8 @@ class Solution(Summarized):
         Primal and dual values at each check of the duality gap.
     planes : PlaneSet
         Planes with their dual variables, for a warm start. The new fit has the same rows. It may have
-        other weights or a larger perturbation set.
+        other weights or a larger perturbation set. Models have None if their planes refer to the rows
+        of a fit without ``warm_start=True``.
     iterations : int
         Number of iterations.
     oracle_calls : int

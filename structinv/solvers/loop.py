@@ -98,6 +98,11 @@ def solve(
     """
     solver.validate(objective)
     if warm_start is not None:
+        if warm_start.planes is None:
+            raise ValueError(
+                "warm_start must be a solution with planes, got one without: fit the model with "
+                "warm_start=True"
+            )
         warm_start = fitting(objective, warm_start)
     rng = np.random.default_rng(random_state)
     stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations)
