@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from sklearn.utils.validation import _num_samples
 
 from .. import __version__
@@ -23,7 +22,7 @@ from .converting import convert_file
 from .demo import run_demo
 from .features import ReadOptions
 from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
-from .messages import one_line_errors, quiet_console, say, working_on
+from .messages import escape, one_line_errors, quiet_console, say, working_on
 from .model_file import SavedModel, load_model
 from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import IO, Any, ParamSpec, cast
 
+import rich.markup
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +27,7 @@ from rich.progress import (
 from ..utils.compile_notice import compiling_shown_by
 from ..utils.passes import passes_shown_by
 from ..utils.printing import Quiet
+from ..utils.visible import shown
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
@@ -43,6 +45,9 @@ _PHRASES = {
         "--C auto compares values of C on held-out samples"
     ),
 }
+
+# Longer texts lose their middle.
+MOST_SHOWN = 2000
 
 # Seconds between two updates of the spinner's text.
 PAUSE = 0.5
@@ -86,7 +91,13 @@ def say(text: str) -> None:
     text = _PARAMETER.sub(lambda found: f"{found[1]}--{found[2].replace('_', '-')} must", text)
     for in_python, in_shell in _PHRASES.items():
         text = text.replace(in_python, in_shell)
-    typer.echo("structinv: " + " ".join(text.split()), cast(IO[str], Quiet(sys.stderr)))
+    line = shown(" ".join(text.split()), MOST_SHOWN)
+    typer.echo(f"structinv: {line}", cast(IO[str], Quiet(sys.stderr)))
+
+
+def escape(text: str) -> str:
+    """Return text from a file for rich: visible, cut and without markup."""
+    return rich.markup.escape(shown(text, MOST_SHOWN))
 
 
 def quiet_console(error: bool = True) -> Console:
@@ -101,6 +112,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 @contextmanager
 def working_on(what: str) -> Iterator[None]:
     """Show a spinner with the elapsed time on standard error, if it is a terminal."""
+    what = shown(what, 200)
     console = quiet_console()
     if not console.is_terminal:
         yield
@@ -143,5 +155,5 @@ def progress_of(what: str, total: int | None) -> Iterator[Callable[[int], None]]
     times = () if total is None else (TaskProgressColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (SpinnerColumn(), text, BarColumn(), *times, TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what, total=total)
+        task = progress.add_task(shown(what, 200), total=total)
         yield lambda done: progress.update(task, completed=done)

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ..inspection import explain_edit
 from ..inspection.explanation import Explanation
 from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
+from ..report.subject import short_name
 from ..utils.summaries import number_of
-from .messages import progress_of
+from .messages import escape, progress_of
 from .model_file import SavedModel
 from .parts import parts_of
+from .phrases import phrase
 from .row_files import Labels
 from .writing import is_standard
 
@@ -69,7 +70,7 @@ def weights_report(console: Console, selection: ChangesSelection, folds: int) ->
         table.add_row(f"{setting['C']:g}", *accuracies, chosen)
     console.print(table)
     rule = (
-        f"the highest certified accuracy for {escape(str(selection.oracle_))}, with a clean accuracy "
+        f"the highest certified accuracy for {escape(phrase(selection.oracle_))}, with a clean accuracy "
         "within one standard error of the best"
     )
     C = selection.best_params_["C"]
@@ -85,7 +86,7 @@ def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) ->
     saved.check_labels(y)
     saved.note_identity()
     tally = _tally(saved, X, y)
-    print_line(console, f"Accuracy for the perturbations {escape(saved.oracle_name())}")
+    print_line(console, f"Accuracy for {escape(saved.perturbations)}")
     table = Table()
     table.add_column("class")
     for name in ("rows", "accuracy", "under attack", "certified"):
@@ -154,7 +155,7 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
     print_line(
         console,
         f"Row {row}: {title}, predicted {escape(guess)}; most damaging perturbation for"
-        f" {escape(saved.oracle_name())}",
+        f" {escape(saved.perturbations)}",
     )
     table = Table()
     table.add_column("word or feature", overflow="fold")
@@ -165,7 +166,7 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
         edit.features, edit.before, edit.after, edit.changes, edit.margins, strict=True
     ):
         cells = (f"{before:.4g}", f"{after:.4g}", f"{move:+.4f}", f"{margin:.4f}")
-        table.add_row(escape(saved.features.name(column)), *cells)
+        table.add_row(escape(short_name(saved.features.name(column))), *cells)
     console.print(table)
     print_line(
         console,

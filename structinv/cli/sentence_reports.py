@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ..certificates import Certificate
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import SpanScores, are_spans
 from ..report.sentences import sentence_certificate, unknown_labels_note
-from .messages import say
+from .messages import escape, say
 from .model_file import SavedModel
 from .reports import percent, print_line
 
@@ -33,7 +32,7 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
     ]
     whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
     certificate = _certificate(saved, X, y, predicted)
-    print_line(console, f"Accuracy for perturbations of every token, {escape(saved.oracle_name())}")
+    print_line(console, f"Accuracy for every token with {escape(saved.perturbations)}")
     table = Table()
     table.add_column("unit")
     for name in ("number", "accuracy", "under attack", "certified"):

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.visible import listed
 from .opening import Source, name_of, opened_text
 
 
@@ -102,11 +103,11 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
     if not any(header) or all(_is_number(cell) for cell in header):
         raise ValueError(f"{name} must have a first line with the names of its columns")
     if label_key is not None and label_key not in header:
-        raise ValueError(f"{name} has no label column {label_key!r}, only {', '.join(header)}")
+        raise ValueError(f"{name} has no label column {label_key!r}, only {listed(header)}")
     if len(set(header)) < len(header):
         twice = sorted({each for each in header if header.count(each) > 1})
         raise ValueError(
-            f"{name} must have unique column names, but these are repeated: {', '.join(twice)}"
+            f"{name} must have unique column names, but these are repeated: {listed(twice)}"
         )
 
 
