@@ -112,7 +112,7 @@ class TestFit:
         ).fit(X, y)
         np.testing.assert_allclose(saved.classifier.coef_, direct.coef_, atol=1e-12)
         assert saved.classifier.oracle.get_params() == direct.oracle.get_params()
-        assert saved.oracle_name() == "FScale(high=8.0, max_changes=3)"
+        assert saved.perturbations == "up to 3 features scaled by 0.5 to 8"
 
     @pytest.mark.parametrize(
         ("options", "oracle"),
@@ -274,9 +274,8 @@ class TestEvaluate:
         assert clean == pytest.approx(100 * saved.classifier.score(X, y), abs=0.05)
         assert certified == pytest.approx(100 * saved.classifier.certify(X, y).accuracy, abs=0.05)
         assert certified <= attacked <= clean
-        assert (
-            "FDrop(max_changes=2)" if model == "rows" else "TokenEdits(edit='drop', max_changes=2)"
-        ) in out
+        edits = "2 removed features" if model == "rows" else "2 deleted words"
+        assert f"Accuracy for up to {edits}\n" in out
         for name in saved.label_names(saved.classifier.classes_):
             assert len(numbers_after(out, name)) == 3
 

@@ -188,7 +188,9 @@ class TestDenseRows:
         assert isinstance(X, np.ndarray)
         again = InvariantLinearSVC(Box(0.05), C=0.1, tol=0.05, random_state=0).fit(X, y)
         np.testing.assert_array_equal(saved.classifier.coef_, again.coef_)
-        assert "Box(radius=0.05)" in succeed("evaluate", tmp_path / "m", folder / "rows.svm")
+        assert "changes of each value by up to 0.05" in succeed(
+            "evaluate", tmp_path / "m", folder / "rows.svm"
+        )
 
     @pytest.mark.parametrize("options", [("--oracle", "box", "--radius", 1), ("--kernel", "rbf")])
     def test_texts_are_refused_by_name(self, folder, tmp_path, options):
@@ -283,7 +285,7 @@ class TestWeights:
             assert shown == pytest.approx(100 * np.ravel(scores[-1]), abs=0.06)
         (chosen,) = [k for k, cells in enumerate(table) if "chosen" in cells]
         assert pytest.approx(float(table[chosen][0])) == saved.classifier.C
-        assert f"C = {table[chosen][0]} has the highest certified accuracy for FDrop" in out
+        assert f"C = {table[chosen][0]} has the highest certified accuracy for up to 1 removed" in out
         best, error = max(clean for clean, _ in scores)
         good = [k for k, (clean, _) in enumerate(scores) if clean[0] >= best - error - 1e-9]
         assert scores[chosen][1][0] == max(scores[k][1][0] for k in good)
@@ -344,7 +346,7 @@ class TestReports:
         assert result.exit_code == 0, result.output
         assert "Row 0: no label, predicted spam" in result.stdout
         assert "DATA has no valid labels" in result.stderr
-        assert "TokenEdits(edit='drop', max_changes=1)" in result.stdout
+        assert "most damaging perturbation for up to 1 deleted word\n" in result.stdout
 
     def test_explain_with_an_unknown_label(self, folder, tmp_path):
         first = (folder / "rows.svm").read_text().splitlines()[0]

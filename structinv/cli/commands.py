@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from sklearn.utils.validation import _num_samples
 
 from .. import __version__
@@ -24,7 +23,16 @@ from .converting import convert_file
 from .demo import run_demo
 from .features import ReadOptions
 from .kinds import READING_OPTIONS, data_at, labeled, learned, training_file, unlabeled
-from .messages import begin, one_line_errors, quiet_console, reading_of, say, training_time, working_on
+from .messages import (
+    begin,
+    escape,
+    one_line_errors,
+    quiet_console,
+    reading_of,
+    say,
+    training_time,
+    working_on,
+)
 from .model_file import SavedModel, load_model
 from .model_report import ReportOptions, edit_numbers, model_report
 from .predictions import PredictOptions, write_labels

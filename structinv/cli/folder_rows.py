@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..rows import RowFolder, RowSource
+from ..utils.visible import listed, shown
 
 # Notes of a folder on its columns, and their description in messages.
 COLUMN_NOTES = {
@@ -105,4 +106,4 @@ _SAME_COLUMNS = "both folders must have the same columns"
 
 
 def _listed(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return listed(value) if isinstance(value, list) else shown(value)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, ParamSpec, cast
 
 import numpy as np
+import rich.markup
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -33,6 +34,7 @@ from ..utils.compile_notice import compiling_shown_by
 from ..utils.early_interrupts import seconds_since_start
 from ..utils.passes import passes_shown_by
 from ..utils.printing import Quiet
+from ..utils.visible import shown
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
@@ -52,6 +54,9 @@ _PHRASES = {
         "--C auto compares values of C on held-out samples"
     ),
 }
+
+# Longer texts lose their middle.
+MOST_SHOWN = 2000
 
 # Seconds between two updates of the spinner's text.
 PAUSE = 0.5
@@ -109,7 +114,13 @@ def say(text: str) -> None:
     text = _PARAMETER.sub(lambda found: f"{found[1]}--{found[2].replace('_', '-')} must", text)
     for in_python, in_shell in _PHRASES.items():
         text = text.replace(in_python, in_shell)
-    typer.echo("structinv: " + " ".join(text.split()), cast(IO[str], Quiet(sys.stderr)))
+    line = shown(" ".join(text.split()), MOST_SHOWN)
+    typer.echo(f"structinv: {line}", cast(IO[str], Quiet(sys.stderr)))
+
+
+def escape(text: str) -> str:
+    """Return text from a file for rich: visible, cut and without markup."""
+    return rich.markup.escape(shown(text, MOST_SHOWN))
 
 
 def quiet_console(error: bool = True) -> Console:
@@ -187,6 +198,7 @@ def working_on(what: str, takes: str = USUALLY, seconds: float = 0.0) -> Iterato
 
     The arguments are those of `begin`.
     """
+    what = shown(what, 200)
     begin(what, takes, seconds)
     console, watch = quiet_console(), _watch.get()
 
@@ -213,8 +225,8 @@ def working_on(what: str, takes: str = USUALLY, seconds: float = 0.0) -> Iterato
         def add_share(share: float, seconds: float) -> None:
             add(f"pass: {share:.0%}, about {seconds:.0f} s left")
 
-        shown = iterations_shown_by(lambda progress: add(text_of(progress)))
-        with compiling_shown_by(add), passes_shown_by(add_share, PAUSE), shown:
+        iterations = iterations_shown_by(lambda progress: add(text_of(progress)))
+        with compiling_shown_by(add), passes_shown_by(add_share, PAUSE), iterations:
             yield
 
 
@@ -262,5 +274,5 @@ def progress_of(what: str, total: int | None) -> Iterator[Callable[[int], None]]
     times = () if total is None else (TaskProgressColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (SpinnerColumn(), text, BarColumn(), *times, TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what, total=total)
+        task = progress.add_task(shown(what, 200), total=total)
         yield lambda done: progress.update(task, completed=done)

@@ -17,11 +17,13 @@ from ..estimators.classifier import InvariantClassifier
 from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..persistence.model_files import model_bytes, read_model, versions_in
-from ..report.subject import Subject, oracle_name
+from ..report.subject import Subject
 from ..report.writing import subject_of
 from ..rows import RowFolder
+from ..utils.visible import listed, shown
 from .kinds import Data, features_from_notes
 from .messages import say
+from .phrases import phrase
 from .row_files import Labels
 
 
@@ -47,8 +49,8 @@ class SavedModel:
     facts: dict[str, str] = field(default_factory=dict)
 
     def label_names(self, labels: Iterable[Any]) -> list[str]:
-        """Return labels as text; integers of SVMlight files without the fraction."""
-        return [label_name(label) for label in labels]
+        """Return labels as visible text; integers of SVMlight files have no fraction."""
+        return [shown(label_name(label)) for label in labels]
 
     def check_labels(self, labels: Labels) -> None:
         """Raise ValueError for labels that are not classes of the model."""
@@ -62,12 +64,13 @@ class SavedModel:
             named = [f" ({kind})" if alike else "" for kind in kinds]
             raise ValueError(
                 "labels of DATA must be among the model's classes, "
-                f"{', '.join(allowed)}{named[0]}; got {', '.join(got)}{named[1]}"
+                f"{listed(allowed)}{named[0]}; got {listed(got)}{named[1]}"
             )
 
-    def oracle_name(self) -> str:
-        """Return the oracle as text, with the parameters that differ from their defaults."""
-        return oracle_name(self._oracle)
+    @property
+    def perturbations(self) -> str:
+        """Perturbations of the oracle, in words."""
+        return phrase(self._oracle)
 
     @property
     def is_restricted(self) -> bool:

@@ -51,7 +51,7 @@ def model_report(saved: SavedModel, source: Data, X: Any, y: Any, options: Repor
     oracle = saved.classifier.oracle
     if options.sizes is not None and (oracle is None or oracle.counted() is None):
         raise ValueError(
-            f"--sizes requires an oracle with a number of edits, but MODEL has {saved.oracle_name()}: "
+            f"--sizes requires an oracle with a number of edits, but MODEL has {saved.perturbations}: "
             "remove --sizes"
         )
     if task_of(saved.features).explains:

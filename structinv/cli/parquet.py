@@ -10,6 +10,7 @@ import numpy as np
 
 from ..rows import RowWriter
 from ..utils.matrices import Matrix
+from ..utils.visible import listed
 from .conversion import Conversion, RowFile, refuse_unused, word_counts
 
 # Numbers or texts per block.
@@ -73,7 +74,7 @@ class ParquetRows(RowFile):
     def _check_label(self) -> None:
         if self.label_key is not None and self.label_key not in self._kinds:
             raise ValueError(
-                f"{self.path} has no label column {self.label_key!r}, only {', '.join(self._kinds)}: "
+                f"{self.path} has no label column {self.label_key!r}, only {listed(self._kinds)}: "
                 "pass --label-key, or --unlabeled if there are no labels"
             )
 
@@ -94,7 +95,7 @@ class ParquetRows(RowFile):
         wrong = [name for name in self._columns if not _is_number(self._kinds[name])]
         if wrong:
             raise ValueError(
-                f"{self.path} has columns without numbers: {', '.join(wrong)}. Pass --text-key for a "
+                f"{self.path} has columns without numbers: {listed(wrong)}. Pass --text-key for a "
                 "column of texts, and --label-key for the column of labels"
             )
         if not self._columns:

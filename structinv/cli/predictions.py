@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,13 @@ import numpy as np
 import typer
 
 from ..datasets.conll import Sentence, conll_bytes
+from ..estimators.target_labels import label_name
 from ..estimators.unknown_texts import warn_of_unknown_texts
 from ..rows import RowFolder
 from ..utils.files import written_atomically
+from ..utils.visible import shortened, shown, visible
 from .kinds import Data, unlabeled
-from .messages import USUALLY, begin, progress_of, say
+from .messages import MOST_SHOWN, USUALLY, begin, progress_of, say
 from .model_file import SavedModel
 from .parts import parts_of
 from .writing import is_standard
@@ -52,10 +55,10 @@ def write_labels(output: Path, parts: Iterator[Written], data: Data) -> int:
 
 
 def _print(parts: Iterator[Written]) -> int:
-    n_labels = 0
+    n_labels, terminal = 0, sys.stdout.isatty()
     try:
         for content, n_more in parts:
-            typer.echo(content, nl=False)
+            typer.echo(_for_terminal(content) if terminal else content, nl=False)
             n_labels += n_more
     except KeyboardInterrupt:
         if n_labels == 0:
@@ -63,6 +66,12 @@ def _print(parts: Iterator[Written]) -> int:
         say(f"interrupted after {n_labels} labels")
         raise typer.Exit(130) from None
     return n_labels
+
+
+def _for_terminal(content: bytes) -> bytes:
+    """Return lines with visible characters only; words of a file could control the terminal."""
+    lines = content.decode().split("\n")
+    return "\n".join(visible(shortened(line, MOST_SHOWN)) for line in lines).encode()
 
 
 def predict_rows(saved: SavedModel, data: Data, options: PredictOptions) -> Iterator[Written]:
@@ -101,7 +110,9 @@ def _columns(saved: SavedModel, X: Any, options: PredictOptions) -> list[list[st
     labels = classifier.predict(X)
     if options.threshold is not None:
         labels = classifier.classes_[(classifier.decision_function(X) > options.threshold).astype(int)]
-    columns = [saved.label_names(labels)]
+    # One line per row, also for labels with line ends.
+    names = {label: shown(label_name(label), MOST_SHOWN) for label in classifier.classes_.tolist()}
+    columns = [[names[label] for label in labels.tolist()]]
     if options.scores:
         table = np.asarray(classifier.decision_function(X)).reshape(len(labels), -1)
         columns += [[repr(float(value)) for value in column] for column in table.T]
@@ -153,7 +164,7 @@ def _print_perturbations(saved: SavedModel) -> None:
     note = f"; {saved.features.certified}" if saved.features.certified else ""
     if saved.is_restricted:
         note = f"; DATA is read without labels, so all of it counts as perturbed{note}"
-    say(f"certified for the model's perturbations, {saved.oracle_name()}{note}")
+    say(f"certified for {saved.perturbations}{note}")
     saved.note_identity()
 
 

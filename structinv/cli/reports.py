@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ..certificates import Certificate
@@ -19,10 +18,12 @@ from ..inspection.explanation import Explanation
 from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
 from ..report.section import percent
+from ..report.subject import short_name
 from ..utils.summaries import number_of
 from .kinds import Data
-from .messages import USUALLY, working_on
+from .messages import USUALLY, escape, working_on
 from .model_file import SavedModel
+from .phrases import phrase
 from .row_files import Labels
 from .thresholds import threshold_note
 from .writing import is_standard
@@ -76,7 +77,7 @@ def weights_report(console: Console, selection: ChangesSelection, folds: int) ->
         table.add_row(f"{setting['C']:g}", *accuracies, ", ".join(filter(marks.get, marks)))
     console.print(table)
     rule = (
-        f"the highest certified {what} for {escape(str(selection.oracle_))}, with a clean {what} "
+        f"the highest certified {what} for {escape(phrase(selection.oracle_))}, with a clean {what} "
         "within one standard error of the best"
     )
     C = selection.best_params_["C"]
@@ -97,7 +98,7 @@ def evaluation_report(console: Console, saved: SavedModel, source: Data, X: Any,
         detected = subject.detection(own)
     if "max_fpr" in saved.training:
         print_line(console, threshold_note(saved.training))
-    print_line(console, f"Accuracy for the perturbations {escape(saved.oracle_name())}")
+    print_line(console, f"Accuracy for {escape(saved.perturbations)}")
     _print_accuracies(console, subject, own)
     if not np.all(own.exact):
         rows = number_of(int(np.sum(~own.exact)), "row has", "rows have")
@@ -158,7 +159,7 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
     print_line(
         console,
         f"Row {row}: {title}, predicted {escape(guess)}; most damaging perturbation for"
-        f" {escape(saved.oracle_name())}",
+        f" {escape(saved.perturbations)}",
     )
     table = Table()
     table.add_column("word or feature", overflow="fold")
@@ -169,7 +170,7 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
         edit.features, edit.before, edit.after, edit.changes, edit.margins, strict=True
     ):
         cells = (f"{before:.4g}", f"{after:.4g}", f"{move:+.4f}", f"{margin:.4f}")
-        table.add_row(escape(saved.features.name(column)), *cells)
+        table.add_row(escape(short_name(saved.features.name(column))), *cells)
     console.print(table)
     print_line(
         console,

@@ -21,6 +21,7 @@ from ..estimators.resource_estimates import linear_functions
 from ..rows import RowFolder, RowSource
 from ..utils.matrices import Matrix
 from ..utils.resources import check_memory, free_memory
+from ..utils.visible import listed
 from .features import Features, ReadOptions, Scaling
 from .folder_rows import rows_for
 
@@ -155,11 +156,11 @@ class TableFeatures(Features):
         if missing:
             raise ValueError(
                 f"{name_of(source)} must have all columns of MODEL, but these are missing: "
-                f"{', '.join(missing)}"
+                f"{listed(missing)}"
             )
         if new and not ignore_new:
             raise ValueError(
-                f"{name_of(source)} has new columns: {', '.join(new)}. Pass --ignore-new-features to "
+                f"{name_of(source)} has new columns: {listed(new)}. Pass --ignore-new-features to "
                 "ignore "
                 "them"
             )

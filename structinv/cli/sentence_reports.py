@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ..certificates import Certificate
@@ -16,7 +15,7 @@ from ..model_selection.entity_scores import SpanScores, are_spans
 from ..report.section import percent
 from ..report.sentences import sentence_certificate, unknown_labels_note
 from .kinds import Data
-from .messages import USUALLY, begin, say
+from .messages import USUALLY, begin, escape, say
 from .model_file import SavedModel
 from .reports import print_line
 
@@ -38,7 +37,7 @@ def sentences_report(
     ]
     whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
     certificate = _certificate(saved, X, y, predicted)
-    print_line(console, f"Accuracy for perturbations of every token, {escape(saved.oracle_name())}")
+    print_line(console, f"Accuracy for every token with {escape(saved.perturbations)}")
     table = Table()
     table.add_column("unit")
     for name in ("number", "accuracy", "under attack", "certified"):

@@ -26,6 +26,7 @@ from ..structures import Sequence
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.jit import Stopwatch
 from ..utils.matrices import Matrix
+from ..utils.visible import listed
 from .reports import weights_report
 from .row_files import Labels
 
@@ -193,7 +194,7 @@ def labels_that_change(text: str | None, y: Labels) -> list[Any] | None:
     parts = [text] if text in names else text.split(",")
     for part in parts:
         if part not in names:
-            raise ValueError(f"--only-for must list labels of DATA ({', '.join(names)}), got {part!r}")
+            raise ValueError(f"--only-for must list labels of DATA ({listed(names)}), got {part!r}")
     return [names[part] for part in parts]
 
 
@@ -220,9 +221,7 @@ def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
                 f"--class-weight must be balanced, or weights >= 0 such as spam=2,ham=1, got {text!r}"
             )
         if name not in names:
-            raise ValueError(
-                f"--class-weight must list labels of DATA ({', '.join(names)}), got {name!r}"
-            )
+            raise ValueError(f"--class-weight must list labels of DATA ({listed(names)}), got {name!r}")
         weights[names[name]] = float(value)
     return weights
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -25,7 +24,7 @@ from rich.progress import (
 
 from ..utils.jit import Stopwatch, cache_folder, cache_is_written, compiled_functions, save_one_at_a_time
 from ..utils.resources import available_cpus
-from .messages import quiet_console, say
+from .messages import escape, quiet_console, say
 from .warm_jobs import JOBS, Job
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from ..utils.visible import listed, shown
 from .opening import Source, name_of, opened, opened_text
 
 _LABEL_TYPES = (str, bool, int)
@@ -322,7 +323,7 @@ def located(
     line = lines[low].decode("utf-8", "replace").strip()
     return ValueError(
         f"{name}, line {before + low + 1}: must be 'label index:value ...' with increasing indices and "
-        f"finite values ({_cut(str(reason), 100)}), got {_cut(line, 60)!r}"
+        f"finite values ({shown(reason, 100)}), got {_cut(line, 60)!r}"
     )
 
 
@@ -394,7 +395,7 @@ def _label(record: dict[str, Any], key: str, kind: type | None) -> str | bool | 
         raise ValueError(f"labels must be 64-bit integers or strings, got {_cut(str(label), 60)}")
     if kind is not None and type(label) is not kind:
         raise ValueError(
-            f"labels must be of one kind: {label!r} is {type(label).__name__},"
+            f"labels must be of one kind: {_cut(repr(label), 60)} is {type(label).__name__},"
             f" earlier lines have {kind.__name__}"
         )
     return label
@@ -402,5 +403,5 @@ def _label(record: dict[str, Any], key: str, kind: type | None) -> str | bool | 
 
 def _found(record: dict[str, Any], key: str, option: str) -> str:
     if key not in record:
-        return f"the line has only {sorted(record)}: pass {option}"
+        return f"the line has only {listed(sorted(record))}: pass {option}"
     return f"got {_cut(repr(record[key]), 60)}"

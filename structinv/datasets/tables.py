@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.visible import listed
 from .opening import Source, name_of, opened_text
 
 # Number of lines that determine whether a table contains texts.
@@ -214,12 +215,12 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
         raise ValueError(f"{name} must have a first line with the names of its columns")
     if label_key is not None and label_key not in header:
         raise ValueError(
-            f"{name} has no label column {label_key!r}, only {', '.join(header)}: pass label_key"
+            f"{name} has no label column {label_key!r}, only {listed(header)}: pass label_key"
         )
     if len(set(header)) < len(header):
         twice = sorted({each for each in header if header.count(each) > 1})
         raise ValueError(
-            f"{name} must have unique column names, but these are repeated: {', '.join(twice)}"
+            f"{name} must have unique column names, but these are repeated: {listed(twice)}"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer
 
-from ..utils.html import shortened
+from ..utils.visible import shortened
 from .target_labels import label_name
 from .text_vectorizer import TextVectorizer
 

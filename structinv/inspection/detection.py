@@ -25,7 +25,7 @@ RATES = (0.001, 0.01, 0.05)
 ROUNDING = 1e-12
 
 # What edits do to words, by the kind of tokens edits or by the class of other oracles.
-_DONE: dict[Any, str] = {
+DONE: dict[Any, str] = {
     **{"drop": "deleted", "add": "inserted", "replace": "replaced"},
     **{FDrop: "removed", FAdd: "added", FEdit: "edited", FScale: "rescaled"},
 }
@@ -259,7 +259,7 @@ def other_kinds(oracle: InvarianceOracle, label: Any, rows: Matrix) -> list[Inva
 def _kind(oracle: InvarianceOracle) -> str:
     """Return a short name of edits of words or tokens, or an empty string."""
     kind, counted = _for_all(oracle), oracle.counted()
-    done = _DONE.get(kind.edit if isinstance(kind, TokenEdits) else type(kind))
+    done = DONE.get(kind.edit if isinstance(kind, TokenEdits) else type(kind))
     return "" if counted is None or done is None else f"up to {counted.most} {done}"
 
 

@@ -21,6 +21,8 @@ from sklearn.base import BaseEstimator
 
 from ..utils.files import write_atomically
 from ..utils.parameters import check_boolean
+from ..utils.visible import listed, shown
+from .declared_sizes import excess
 from .encoding import Decoder, Encoder
 from .numbered import add
 from .old_formats import FORMAT
@@ -286,8 +288,8 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
         raise ValueError(f"{name} is a damaged model file: {_short(error)}") from None
     if refused:
         raise ValueError(
-            f"{name} is refused, because it contains {', '.join(refused)}. If you trust these and the "
-            f"source of the file, call structinv.load(path, trusted={refused!r})"
+            f"{name} is refused, because it contains {listed(refused)}. If you trust these and the "
+            f"source of the file, call structinv.load(path, trusted={_short_list(refused)})"
         )
     try:
         return Decoder(page["format"]).decode(skops.io.loads(data, trusted=known)), page["notes"]
@@ -328,11 +330,15 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
     # The parsers raise various errors for damaged and other files.
     try:
         with ZipFile(BytesIO(data)) as archive:
-            members = set(archive.namelist())
-            page: Any = json.loads(archive.read(_PAGE)) if _PAGE in members else None
+            members, too_large = set(archive.namelist()), excess(archive, len(data))
+            page: Any = None
+            if _PAGE in members and not too_large:
+                page = json.loads(archive.read(_PAGE))
     except Exception as error:
         reason = f"is not a model file of structinv, or is truncated: {_short(error)}"
         raise ValueError(f"{name} {reason}") from None
+    if too_large:
+        raise ValueError(f"{name} is refused, because {too_large}, as in files that exhaust the memory")
     if page is None and "schema.json" in members:
         raise ValueError(
             f"{name} is not a model file of structinv.save: call skops.io.load for files of skops. "
@@ -370,8 +376,12 @@ def _full_name(trusted: Any) -> str:
 def _listed(page: dict[str, Any]) -> str:
     libraries = page.get("libraries")
     pairs = libraries.items() if isinstance(libraries, dict) else ()
-    return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown versions"
+    return listed(f"{name} {number}" for name, number in pairs) or "unknown versions"
+
+
+def _short_list(names: list[str]) -> str:
+    return repr(names) if len(repr(names)) <= 1000 else "[...]"
 
 
 def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{type(error).__name__}: {shown(error, 300)}" if str(error) else type(error).__name__

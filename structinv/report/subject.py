@@ -18,9 +18,9 @@ from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
-from ..utils.html import shortened
 from ..utils.passes import report_pass
 from ..utils.summaries import how_many, number_of
+from ..utils.visible import shortened
 from .section import Section, percent
 
 # A word of an attacker can have any length.
@@ -227,7 +227,7 @@ def oracle_name(oracle: InvarianceOracle) -> str:
     Examples
     --------
     >>> from structinv.oracles import TokenEdits
-    >>> oracle_name(TokenEdits())
+    >>> oracle_name(TokenEdits("drop"))
     "TokenEdits(edit='drop', max_changes=1)"
     """
     parameters = inspect.signature(type(oracle)).parameters

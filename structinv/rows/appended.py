@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from ..utils.matrices import check_indices, refuse_half_or_masked, refuse_masked
+from ..utils.visible import shown
 
 _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
 _KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "U": "U", "T": "U"}
@@ -100,12 +101,12 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
         if each not in _KIND_NAMES:
             raise ValueError(
                 "labels must be strings, integers, booleans or floats, got "
-                f"{found[row]!r} in row {before + row}"
+                f"{shown(repr(found[row]))} in row {before + row}"
             )
         kind = kind or each
         if each != kind:
             raise ValueError(
-                f"labels must be of one kind, got {found[row]!r} in row {before + row} after "
+                f"labels must be of one kind, got {shown(repr(found[row]))} in row {before + row} after "
                 f"{_KIND_NAMES[kind]}"
             )
     if kind is None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..utils.visible import shown
+
 FORMAT, VERSION = "structinv rows", 1
 MANIFEST = "manifest.json"
 INDPTR, INDICES, DATA, LABELS = "indptr.npy", "indices.npy", "data.npy", "labels.npy"
@@ -112,14 +114,14 @@ def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
     content = path.read_bytes()
     try:
         fields = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise ValueError(f'{path} must have "format": "{FORMAT}"')
     if fields.get("version") != VERSION:
         raise ValueError(
             f"{path} must have version {VERSION} for this version of structinv, got "
-            f"{fields.get('version')!r}"
+            f"{shown(fields.get('version'))}"
         )
     if fields.get("crc32") != zlib.crc32(content.rpartition(_CHECKSUM)[0]):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
@@ -127,7 +129,7 @@ def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
         manifest = _parsed(fields)
         _check(manifest)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{path} is damaged: {type(error).__name__}: {shown(error)}") from None
     return manifest, content
 
 

@@ -9,6 +9,8 @@ from threading import Lock
 
 import numpy as np
 
+from ..utils.files import named_errors
+
 # All headers have the same length: the final one overwrites the first one.
 HEADER_BYTES = 128
 _MAGIC = b"\x93NUMPY\x01\x00"
@@ -98,12 +100,13 @@ class StoredArray:
         Returns the number of bytes.
         """
         view, done = into.data, 0
-        # One call reads at most 2 GB.
-        while done < len(view):
-            got = self._read_once(view[done:], place + done)
-            if got == 0:
-                break
-            done += got
+        with named_errors(self.path):
+            # One call reads at most 2 GB.
+            while done < len(view):
+                got = self._read_once(view[done:], place + done)
+                if got == 0:
+                    break
+                done += got
         return done
 
     def _read_once(self, view: memoryview, place: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.files import write_atomically
+from ..utils.files import named_errors, write_atomically
 from ..utils.labels import columns_of
 from ..utils.parameters import check_boolean, check_integer
 from .appended import checked_labels, checked_rows
@@ -115,7 +115,8 @@ class RowWriter:
     def __enter__(self) -> Self:
         if self._folder is not None:
             raise RuntimeError("a RowWriter writes one folder: create another RowWriter")
-        self._folder = HiddenFolder(self._target)
+        with named_errors(self.path):
+            self._folder = HiddenFolder(self._target)
         try:
             self._files = {INDPTR: self._new(INDPTR, np.int64), INDICES: self._new(INDICES, _SHORT)}
             self._files[DATA] = self._new(DATA, self.dtype)
@@ -128,7 +129,8 @@ class RowWriter:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         try:
             if kind is None:
-                self._finish()
+                with named_errors(self.path):
+                    self._finish()
         except BaseException:
             kind = True
             raise
@@ -172,8 +174,9 @@ class RowWriter:
         if self._given is None:
             self.n_features = max(self.n_features, rows.shape[1])
         self._largest = max(self._largest, int(rows.indices.max(initial=-1)))
-        self._shift(0)
-        self._write(rows, labels)
+        with named_errors(self.path):
+            self._shift(0)
+            self._write(rows, labels)
         self._broken = False
         self._columns = self._columns or columns
 
@@ -201,7 +204,8 @@ class RowWriter:
                 f"{self._largest + by} after feature numbers are increased by {by}"
             )
         self._broken = True
-        self._shift(by)
+        with named_errors(self.path):
+            self._shift(by)
         self._broken = False
 
     def _check_usable(self) -> None:

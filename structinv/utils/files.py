@@ -60,23 +60,49 @@ def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     """
     if Path(path).exists() and not Path(path).is_file():
         # Pipes and devices such as /dev/stdout must be written to, not replaced.
-        with Path(path).open("wb") as stream:
+        with named_errors(path), Path(path).open("wb") as stream:
             yield stream
         return
     # Resolve after the check, because a pipe does not resolve to a path.
     target = Path(path).resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    neighbor = Path(name)
+    with named_errors(path):
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        neighbor = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            neighbor.chmod(_permissions(target))
+            neighbor.replace(target)
+        except BaseException:
+            neighbor.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def named_errors(path: str | PathLike[str]) -> Iterator[None]:
+    """Add the path to an OSError without one, such as that of a full disk.
+
+    The path also replaces that of a temporary file or folder next to it.
+
+    Examples
+    --------
+    >>> with named_errors("spam.model"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+        ...
+    OSError: [Errno 28] No space left on device: 'spam.model'
+    """
     try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        neighbor.chmod(_permissions(target))
-        neighbor.replace(target)
-    except BaseException:
-        neighbor.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        hidden = f".{Path(path).name}."
+        parts = () if error.filename is None else Path(os.fsdecode(error.filename)).parts
+        temporary = any(part.startswith(hidden) for part in parts)
+        if error.errno is None or (parts and not temporary):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def _permissions(target: Path) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import unicodedata
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -11,9 +10,8 @@ from html import escape
 
 import numpy as np
 
-# Joiners of letters and emoji remain. The other format characters can hide or reorder text.
-_JOINERS = "\u200c\u200d"
-_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+from .visible import shortened, visible
+
 _LEFT, _RIGHT = "text-align: left", "text-align: right"
 # On narrow screens texts wrap, also within long words; names and numbers do not.
 _TEXT = "; min-width: 5em; overflow-wrap: anywhere"
@@ -51,15 +49,7 @@ def escaped(text: object) -> str:
     >>> escaped("<b>fr\\u202eee</b>")
     '&lt;b&gt;fr\\\\u202eee&lt;/b&gt;'
     """
-    return text if isinstance(text, Html) else escape("".join(map(_visible, str(text))))
-
-
-def _visible(character: str) -> str:
-    if character in "\n\t" or character in _JOINERS:
-        return character
-    if unicodedata.category(character) not in _HIDDEN:
-        return character
-    return character.encode("unicode_escape").decode("ascii")
+    return text if isinstance(text, Html) else escape(visible(str(text)))
 
 
 def table(
@@ -133,21 +123,6 @@ def marked(parts: Iterable[Part]) -> str:
         before, after = _MARKS.get(kind, ("", ""))
         pieces.append(f"{before}{escaped(shortened(text, _MOST_KEPT))}{after}" if text else "")
     return f'<p dir="auto" style="white-space: pre-wrap; overflow-wrap: anywhere">{"".join(pieces)}</p>'
-
-
-def shortened(text: str, most: int) -> str:
-    """Return a text without its middle if it has more characters than `most`.
-
-    Examples
-    --------
-    >>> shortened("abcdefghij" * 10, 8)
-    'abcd ... (92 more characters) ... ghij'
-    """
-    more = len(text) - most
-    if more <= 0:
-        return text
-    half = most // 2
-    return f"{text[:half]} ... ({more} more characters) ... {text[-half:]}"
 
 
 def image(pixels: np.ndarray, alt: str, *, width: int = 96) -> str:

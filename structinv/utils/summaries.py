@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from . import html
+from .visible import shown, visible
+
+# Longer cells of a printed table, such as names of features, lose their middle.
+_MOST_OF_A_CELL = 100
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Summary:
         """Return the lines of the `repr`."""
         width = max(map(len, self.values), default=0)
         lines = [f"  {name:<{width}}  {value}" for name, value in self.values.items()]
-        return "\n".join([self.title, *lines, *self.notes])
+        return visible("\n".join([self.title, *lines, *self.notes]))
 
     def html(self, *figures: str) -> str:
         """Return an HTML table with the title above it, and notes and figures below."""
@@ -86,10 +90,11 @@ class Table:
 
     def text(self) -> str:
         """Return the lines of the `repr`."""
-        cells = [*([self.columns] if self.columns else []), *self.rows]
+        rows = [*([self.columns] if self.columns else []), *self.rows]
+        cells = [[shown(cell, _MOST_OF_A_CELL) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [self.indent + "  ".join(self._padded(row, widths)).rstrip() for row in cells]
-        return "\n".join([self.title, *lines, *self.notes])
+        return "\n".join([visible(self.title), *lines, *map(visible, self.notes)])
 
     def _padded(self, row: Sequence[str], widths: list[int]) -> list[str]:
         return [

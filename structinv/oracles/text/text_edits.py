@@ -47,7 +47,7 @@ class TokenEdits(InvarianceOracle):
 
     Parameters
     ----------
-    edit : {"drop", "add", "replace"}, default="drop"
+    edit : {"drop", "add", "replace"}
         Kind of edit: "drop" deletes tokens, "add" inserts tokens anywhere, "replace" replaces each
         edited token by any other one.
     max_changes : int, default=1
@@ -73,7 +73,8 @@ class TokenEdits(InvarianceOracle):
 
     supports_sparse = True
 
-    def __init__(self, edit: str = "drop", max_changes: int = 1, allowed: Any = None) -> None:
+    # Without a default of `edit`, a printed oracle always contains the kind of edit.
+    def __init__(self, edit: str, max_changes: int = 1, allowed: Any = None) -> None:
         self.edit = edit
         self.max_changes = max_changes
         self.allowed = allowed

@@ -1,0 +1,37 @@
+"""Perturbations in words, such as "up to 5 deleted words of spam"."""
+
+from __future__ import annotations
+
+from ..estimators.target_labels import label_name
+from ..inspection.detection import DONE
+from ..oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, TokenEdits
+from ..oracles.combinators import OnlyFor
+from ..report.subject import oracle_name
+from ..utils.summaries import number_of
+from ..utils.visible import listed
+
+
+def phrase(oracle: InvarianceOracle) -> str:
+    """Return the perturbations of an oracle in words.
+
+    Oracles without a phrase are named with their parameters.
+
+    Examples
+    --------
+    >>> phrase(TokenEdits("drop", 5).only_for("spam")), phrase(FScale(1, 0.5, 2.0))
+    ('up to 5 deleted words of spam', 'up to 1 feature scaled by 0.5 to 2')
+    >>> phrase(TokenEdits("add") | TokenEdits("drop"))
+    "Union(left=TokenEdits(edit='add', max_changes=1), right=TokenEdits(edit='drop', max_changes=1))"
+    """
+    if isinstance(oracle, OnlyFor):
+        return f"{phrase(oracle.oracle)} of {listed(map(label_name, oracle.listed()))}"
+    if isinstance(oracle, TokenEdits):
+        return f"up to {number_of(oracle.max_changes, f'{DONE[oracle.edit]} word')}"
+    if isinstance(oracle, FScale):
+        factors = f"{oracle.low:g} to {oracle.high:g}"
+        return f"up to {number_of(oracle.max_changes, 'feature')} scaled by {factors}"
+    if isinstance(oracle, (FDrop, FAdd, FEdit)):
+        return f"up to {number_of(oracle.max_changes, f'{DONE[type(oracle)]} feature')}"
+    if isinstance(oracle, Box) and isinstance(oracle.radius, (int, float)):
+        return f"changes of each value by up to {oracle.radius:g}"
+    return "no perturbations" if isinstance(oracle, Identity) else oracle_name(oracle)
