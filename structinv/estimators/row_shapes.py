@@ -13,6 +13,7 @@ from sklearn.utils.validation import _get_feature_names
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..oracles.image_shapes import Part, with_shape
+from ..oracles.images.image_borders import warn_of_fill
 from ..utils import plugins
 from ..utils.matrices import Matrix, with_data
 
@@ -79,6 +80,7 @@ def for_oracle(X: Matrix, oracle: InvarianceOracle, whole: str = "X as a dense a
     """Return checked rows in a form that an oracle supports, see `check_suits`."""
     X = canonical(X)
     check_suits(oracle, sp.issparse(X), X.shape[1], whole)
+    warn_of_fill(oracle, X)
     return X
 
 

@@ -20,6 +20,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
+from ..oracles.images.image_borders import warn_of_fill
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
@@ -182,6 +183,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
             self._check_classes(y, weights)
             oracle.check_labels(np.unique(y))
             virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
+            warn_of_fill(oracle, X)
             # libsvm omits rows without weight, which would shift the indices of support vectors.
             rows = self._chosen(X, y, weights, np.flatnonzero(weights), new_svc)
             size = virtual.size
