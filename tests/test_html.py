@@ -201,7 +201,7 @@ def test_images_show_both_forms_the_change_and_the_margins():
         "image 1 of 2, worst ",
     ]
     assert display.changes[0] in words(text)
-    assert f"to {model.certify(rows, [0, 1]).attacked[0]:.3g}" in words(text)
+    assert f"to {model.certify(rows, [0, 1]).attacked[0]:.2g}" in words(text)
     assert ATTACK in words(text)
 
 

@@ -2,6 +2,7 @@ import ast
 import subprocess
 import sys
 import types
+from itertools import combinations
 from pathlib import Path
 
 import matplotlib.image
@@ -159,7 +160,47 @@ class TestWorstCases:
         display = WorstCasesDisplay.from_estimator(model, X, [0, 1], titles=["a", "b"])
         assert display.worst.shape == X.shape
         assert np.array_equal(display.worst.reshape(2, 3), model.worst_case(X, [0, 1]).reshape(2, 3))
-        assert [text.get_text() for text in display.ax_.texts] == ["a", "b"]
+        captions = [text.get_text().split("\n") for text in display.ax_.texts]
+        assert [caption[0] for caption in captions] == ["a", "b"]
+
+    def test_captions_have_the_change_and_the_margins(self):
+        X, y = (each[:20] for each in load_digits(n_class=2, return_X_y=True))
+        model = InvariantSVC(Shifts(1), random_state=0).fit(X / 16, y)
+        display = WorstCasesDisplay.from_estimator(model, X / 16, y)
+        names = name_changes(model.oracle, X / 16, display.worst, y)
+        assert set(names) > {"shift (0, -1)", "shift (0, 1)"}
+        for name, margins, text in zip(names, display.margins, display.ax_.texts, strict=True):
+            first, second = text.get_text().split("\n")
+            assert first == name
+            shown = [float(second.split()[place]) for place in (1, 3)]
+            np.testing.assert_allclose(shown, margins, rtol=0.06)
+
+    def test_captions_of_turned_predictions_have_another_color(self):
+        X = np.eye(4)
+        margins = [[1.0, 0.5], [1.0, -0.5], [-1.0, -2.0], [1.0, 0.0]]
+        texts = WorstCasesDisplay(X, X, margins=margins).plot().ax_.texts
+        assert [text.get_color() == "black" for text in texts] == [True, False, False, True]
+
+    def test_long_names_of_changes_are_wrapped(self):
+        name = "shift (0, -1), then rotation 20\N{DEGREE SIGN}"
+        (text,) = WorstCasesDisplay(np.ones((1, 4)), np.ones((1, 4)), changes=[name]).plot().ax_.texts
+        lines = text.get_text().split("\n")
+        assert len(lines) == 2
+        assert " ".join(lines) == name
+
+    @pytest.mark.parametrize("count", [3, 10, 40, 41])
+    def test_many_images_stand_in_rows_of_ten(self, count):
+        display = WorstCasesDisplay(np.eye(64)[:count], np.eye(64)[:count], titles=["a"] * count).plot()
+        places = np.array([image.get_extent() for image in display.ax_.get_images()])
+        assert len(np.unique(places[:, 0])) == min(count, 10)
+        assert len(np.unique(places[:, 3])) == 2 * -(-count // 10)
+        left, right, bottom, top = places.T
+        for one, other in combinations(range(2 * count), 2):
+            beside = right[one] <= left[other] or right[other] <= left[one]
+            assert beside or bottom[one] <= top[other] or bottom[other] <= top[one]
+        assert display.figure_.get_size_inches()[0] < 13
+        heights = [text.get_position()[1] for text in display.ax_.texts]
+        assert np.all(heights < top[:count])
 
     def test_margins_of_all_images_take_one_certificate(self, monkeypatch):
         X, y = np.array([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]), [0, 1]

@@ -156,6 +156,9 @@ def test_numba_is_asked_through_jit():
 
 
 HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas", "seqeval", "sklearn.cluster")
+# Parts of scikit-learn that few fits need.
+HEAVY += ("sklearn.decomposition", "sklearn.feature_extraction", "sklearn.linear_model")
+HEAVY += ("sklearn.neighbors", "sklearn.svm")
 
 
 def heavy_after(code):

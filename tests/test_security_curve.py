@@ -5,20 +5,39 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import MultinomialNB
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.svm import SVC, LinearSVC
 
-from structinv import InvariantLinearSVC
+from structinv import InvariantLinearSVC, InvariantTextClassifier, certify
 from structinv.inspection import security_curve
-from structinv.oracles import Box, FAdd, FDrop, Protected
+from structinv.oracles import Box, FAdd, FDrop, Protected, TokenEdits
 
 RNG = np.random.default_rng(0)
 Y = np.repeat(["bad", "good"], 40)
 OFTEN = (np.arange(6) < 3) == (Y[:, None] == "bad")
 X = (RNG.random((80, 6)) < np.where(OFTEN, 0.6, 0.2)).astype(float)
+
+
+CERTIFIED = [
+    LinearSVC(C=0.1, random_state=0),
+    SVC(kernel="linear"),
+    OneVsRestClassifier(LogisticRegression()),
+    make_pipeline(MaxAbsScaler(), LogisticRegression()),
+    InvariantLinearSVC(FAdd(1), random_state=0),
+    MultinomialNB(),
+    ComplementNB(),
+    BernoulliNB(),
+    make_pipeline(MaxAbsScaler(), MultinomialNB()),
+    GridSearchCV(MultinomialNB(), {"alpha": [0.1, 1.0]}, cv=2),
+]
 
 
 def models():
@@ -52,15 +71,91 @@ def test_rates_are_those_of_all_attacks(label, max_fpr):
         others = np.sort(scores[y != label])[::-1]
         allowed = int(max_fpr * len(others))
         assert curve.false_positive_rates[name] <= max_fpr
-        assert np.sum(others >= curve.thresholds[name]) <= allowed
+        assert np.sum(others > curve.thresholds[name]) <= allowed
         # The least such threshold: a little less, and there are too many.
-        assert np.sum(others >= curve.thresholds[name] - 1e-9) > allowed
+        assert np.sum(others > curve.thresholds[name] - 1e-9) > allowed
         for size, rate in zip([0, 1, 3], curve.detected[name], strict=True):
             least = [
                 least_score(lambda z: sign * model.decision_function(z[None])[0], x, size)  # noqa: B023
                 for x in rows[y == label]
             ]
-            assert rate == pytest.approx(np.mean(np.array(least) >= curve.thresholds[name] + 1e-9))
+            assert rate == pytest.approx(np.mean(np.array(least) > curve.thresholds[name] + 1e-9))
+
+
+@pytest.mark.parametrize("model", CERTIFIED, ids=str)
+@pytest.mark.parametrize("label", ["bad", "good"])
+def test_every_kind_with_a_certificate_has_the_rates_of_all_attacks(model, label):
+    model = model.fit(X[::2], Y[::2])
+    rows, y, sign = X[1::2], Y[1::2], 1.0 if label == "good" else -1.0
+
+    def score(z):
+        if hasattr(model, "decision_function"):
+            return sign * model.decision_function(z[None])[0]
+        return sign * np.diff(model.predict_log_proba(z[None]))[0, 0]
+
+    curve = security_curve(
+        {"": model}, rows, y, oracle=FAdd(1), n_changes=[0, 2], label=label, max_fpr=0.1
+    )
+    scores = np.sort([score(x) for x in rows[y != label]])[::-1]
+    assert curve.thresholds[""] == pytest.approx(scores[2], abs=1e-9)
+    for size, rate in zip([0, 2], curve.detected[""], strict=True):
+        least = np.array([least_score(score, x, size) for x in rows[y == label]])
+        assert rate == np.mean(least > scores[2] + 1e-9)
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.9])
+@pytest.mark.parametrize("label", ["bad", "good"])
+@pytest.mark.parametrize("inner", [LogisticRegression(), MultinomialNB()], ids=str)
+def test_moved_thresholds_do_not_change_the_rates(inner, label, threshold):
+    inner = inner.fit(X[::2], Y[::2])
+    calibrated = CalibratedClassifierCV(LinearSVC(random_state=0), ensemble=False)
+    fitted = {
+        "inner": inner,
+        "moved": FixedThresholdClassifier(inner, threshold=threshold, pos_label=label),
+        "other": FixedThresholdClassifier(inner, threshold=threshold, pos_label="good"),
+        "svm": LinearSVC(random_state=0).fit(X[::2], Y[::2]),
+        "calibrated": calibrated.fit(X[::2], Y[::2]),
+    }
+    curve = security_curve(
+        fitted, X[1::2], Y[1::2], oracle=FAdd(1), n_changes=[0, 1, 2], label=label, max_fpr=0.1
+    )
+    for name, same in (("moved", "inner"), ("other", "inner"), ("calibrated", "svm")):
+        np.testing.assert_array_equal(curve.detected[name], curve.detected[same])
+        assert curve.false_positive_rates[name] == curve.false_positive_rates[same]
+        assert curve.thresholds[name] != pytest.approx(curve.thresholds[same], abs=1e-3)
+    # A threshold is relative to that of the model: above it, rows are predicted to have the label.
+    scores = -certify(fitted["moved"], FAdd(0), X, np.where(label == Y, Y[::-1], Y)).margins
+    predicted = fitted["moved"].predict(X) == label
+    np.testing.assert_array_equal(predicted, scores > 0)
+
+
+def test_texts_of_a_filter_with_a_moved_threshold():
+    words = np.array(["free", "win", "cash", "hello", "lunch", "report"])
+    texts = [" ".join(words[x > 0]) or "none" for x in X]
+    own = InvariantTextClassifier("drop", 1, random_state=0).fit(texts, Y)
+    scores = own.decision_function(texts)
+    moved = FixedThresholdClassifier(
+        own, threshold=float(np.median(scores)), pos_label="good", response_method="decision_function"
+    )
+    bayes = make_pipeline(CountVectorizer(), MultinomialNB()).fit(texts, Y)
+    asked = {"n_changes": [0, 2], "label": "bad", "max_fpr": 0.2}
+    curve = security_curve({"own": own, "moved": moved}, texts, Y, oracle=TokenEdits("drop"), **asked)
+    np.testing.assert_array_equal(curve.detected["own"], curve.detected["moved"])
+    curve = security_curve({"bayes": bayes}, texts, Y, oracle=FDrop(1), **asked)
+    assert curve.detected["bayes"][0] > curve.detected["bayes"][1]
+
+
+def test_models_without_certificates_are_named_before_any_attack(monkeypatch):
+    def counted(model, oracle, *rows):
+        asked.append(oracle.max_changes)
+        return certify(model, oracle, *rows)
+
+    asked = []
+    monkeypatch.setattr("structinv.inspection.security.certify", counted)
+    fitted = {**models(), "forest": RandomForestClassifier(5, random_state=0).fit(X, Y)}
+    with pytest.raises(TypeError, match=r"no certificate for models\['forest'\].*attack them instead"):
+        security_curve(fitted, X, Y, oracle=FAdd(1), n_changes=[1], label="bad")
+    assert asked == [0] * 4
 
 
 def test_sparse_rows_and_protected_features():
@@ -119,7 +214,12 @@ def test_print_and_plot_have_the_same_words():
         ({"y": np.repeat("bad", 80)}, ValueError, "y must contain label='bad' and another"),
         ({"y": Y[:75]}, ValueError, "inconsistent numbers of samples"),
         ({"models": {"new": LinearSVC()}}, ValueError, "fitted to two classes"),
-        ({"models": {"bayes": MultinomialNB().fit(X, Y)}}, (TypeError, ValueError, AttributeError), ""),
+        ({"models": {"bayes": GaussianNB().fit(X, Y)}}, TypeError, "models['bayes']: estimator must be"),
+        (
+            {"models": {"a": FixedThresholdClassifier(MultinomialNB().fit(X, Y), threshold=2.0)}},
+            ValueError,
+            "models['a'] always predicts the same label",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(changes, error, words):

@@ -151,11 +151,10 @@ def _draw_worst(fit: KernelFit, path: Path) -> None:
     shown = np.argmax(losses, axis=1)
     worst = fit.model.worst_case(X[shown], y[shown])
     names = name_changes(transformations(), X[shown], worst)
-    titles = [
-        f"label {y[row]}, margin\n{before[row]:.2f} \N{RIGHTWARDS ARROW} {after[row]:.2f}\n{name}"
-        for row, name in zip(shown, names, strict=True)
-    ]
-    saved(WorstCasesDisplay(X[shown], worst, titles=titles).plot().figure_, path)
+    titles = [f"label {y[row]}" for row in shown]
+    margins = np.column_stack([before, after])[shown]
+    display = WorstCasesDisplay(X[shown], worst, titles=titles, changes=names, margins=margins)
+    saved(display.plot().figure_, path)
 
 
 def _curve(fits: list[KernelFit]) -> Errors:

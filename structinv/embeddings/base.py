@@ -20,6 +20,7 @@ from ..oracles.cache import Cache
 from ..oracles.changes import Changes
 from ..oracles.checked_lists import averaged, check_n_draws, check_seed
 from ..oracles.columns import check_strings, with_numbers
+from ..oracles.images.image_borders import warn_of_fill
 from ..utils.fitted_state import restored_on_error
 from ..utils.labels import columns_of
 from ..utils.matrices import Matrix, dense
@@ -132,7 +133,9 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _read(self, X: Any) -> Any:
         """Return validated rows of a fit; `_learn` indexes them by numbers."""
-        return checked_rows(self, X, reset=True, **self._rows)
+        rows = checked_rows(self, X, reset=True, **self._rows)
+        warn_of_fill(self.oracle, rows)
+        return rows
 
     @abstractmethod
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:

@@ -16,6 +16,7 @@ from ..kernels.kernel_names import validate_kernel
 from ..oracles import ImageShape, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
+from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.images.image_maps import image_shape
 from ..utils import plugins
 from ..utils.fitted_state import restored_on_error
@@ -216,6 +217,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 _seed(random),
                 names=("whole", "n_whole_draws"),
             )
+            warn_of_fill(self.whole_changes_.oracle, X)
             self._learn(X, self.whole_changes_.changes, random)
         return self
 

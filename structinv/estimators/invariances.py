@@ -11,6 +11,7 @@ from ..functionals.applied_families import FamilyFunctionals
 from ..functionals.base import BoundFunctional, check_same_columns
 from ..functionals.representers import Representers
 from ..oracles import InvarianceOracle
+from ..oracles.images.image_borders import warn_of_fill
 from ..terms import Penalty
 from ..utils.parameters import check_number
 from .parameters import as_loss
@@ -67,10 +68,13 @@ class Invariances:
 
     def bound(self, X: np.ndarray, estimator: Any) -> list[BoundFunctional]:
         """Return the families, bound to the rows unless they are already bound."""
-        found = [
-            each if isinstance(each, BoundFunctional) else shaped(each, estimator, X).bind(X)
+        unbound = [
+            each if isinstance(each, BoundFunctional) else shaped(each, estimator, X)
             for each in self.families
         ]
+        for each in unbound:
+            warn_of_fill(each, X)
+        found = [each if isinstance(each, BoundFunctional) else each.bind(X) for each in unbound]
         for own, family in zip(self.families, found, strict=True):
             if not isinstance(family, BoundFunctional):
                 raise TypeError(

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from ..oracles import InvarianceOracle
 from ..oracles.columns import check_strings, with_numbers
 from ..oracles.image_shapes import Part, with_shape
+from ..oracles.images.image_borders import warn_of_fill
 from ..utils import plugins
 from ..utils.labels import columns_of
 from ..utils.matrices import Matrix, check_indices, refuse_masked, with_data
@@ -94,6 +95,7 @@ def for_oracle(X: Matrix, oracle: InvarianceOracle, whole: str = "X as a dense a
     """Return checked rows in a form that an oracle supports, see `check_suits`."""
     X = canonical(X)
     check_suits(oracle, sp.issparse(X), X.shape[1], whole)
+    warn_of_fill(oracle, X)
     return X
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..oracles import InvarianceOracle
+from ..oracles.images.image_borders import image_oracles, warn_of_fill
 from ..rows import RowSource
 from ..rows.checked_blocks import read
 from ..rows.reading_ahead import read_ahead
@@ -86,6 +87,8 @@ def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
 def source_for_oracle(X: RowSource, oracle: InvarianceOracle) -> RowSource:
     """Return rows in blocks in a form that an oracle supports, see `for_oracle`."""
     check_suits(oracle, X.sparse, X.shape[1], "rows of dense blocks")
+    if image_oracles(oracle):
+        warn_of_fill(oracle, sample_of(X))
     return X
 
 

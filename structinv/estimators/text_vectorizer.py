@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from ..oracles.text.text_edits import counted
@@ -139,6 +138,8 @@ class TextVectorizer(
         ValueError, TypeError
             If `X` is not a list of texts, or if no text contains a token.
         """
+        from sklearn.feature_extraction.text import CountVectorizer
+
         self.validate()
         texts = as_texts(X)
         words = CountVectorizer(

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils.parameters import check_integer
@@ -399,6 +398,8 @@ def _refuse_value(name: str, value: Any, where: str) -> None:
 def _names(kind: str, tokens: list[Any]) -> list[str]:
     """Return all features, in the sequence of their first occurrence."""
     if kind == "dict":
+        from sklearn.feature_extraction import DictVectorizer
+
         vectorizer = DictVectorizer(sort=False, separator=_SEPARATOR)
         found: list[str] = vectorizer.fit(tokens).feature_names_
         return found
@@ -420,6 +421,8 @@ def _rows(
     if vocabulary is None:
         rows = _hashed(kind, tokens, n_columns, separator)
     elif kind == "dict":
+        from sklearn.feature_extraction import DictVectorizer
+
         # A global set_output(transform="pandas") does not support sparse rows.
         vectorizer = DictVectorizer(separator=separator).set_output(transform="default")
         vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
@@ -433,6 +436,8 @@ def _rows(
 
 
 def _hashed(kind: str, tokens: list[Any], n_columns: int, separator: str) -> sp.csr_matrix:
+    from sklearn.feature_extraction import FeatureHasher
+
     if kind == "strings":
         return FeatureHasher(n_columns, input_type="string").transform(tokens)
     # The hasher always uses "=" before string values.

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer
 
 from ..utils.visible import shortened
 from .target_labels import label_name
@@ -76,6 +75,9 @@ def share_of_unknown_tokens(vectorizer: Any, texts: Sequence[str]) -> float | No
     None if the vectorizer has no list of features, or if there are no tokens.
     """
     tokens: Callable[[str], Iterable[str]]
+    # Users of such a step have already imported its module.
+    from sklearn.feature_extraction.text import CountVectorizer
+
     if isinstance(vectorizer, TextVectorizer):
         tokens, known = vectorizer.tokens, vectorizer.grams.numbers
     elif isinstance(vectorizer, CountVectorizer):

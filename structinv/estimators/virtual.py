@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.svm import SVC
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,6 +19,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
+from ..oracles.images.image_borders import warn_of_fill
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
@@ -29,6 +29,9 @@ from .parameters import check_on_interrupt, check_oracle_type, checked_weights
 from .resource_estimates import ResourceEstimateMixin, named, virtual_memory
 from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
 from .target_labels import class_factors, labeled_rows, one_label_a_row
+
+if TYPE_CHECKING:
+    from sklearn.svm import SVC
 
 # Kernels that libsvm computes by columns. Other kernels need the whole kernel matrix.
 NATIVE = ("linear", "poly", "rbf")
@@ -182,6 +185,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
             self._check_classes(y, weights)
             oracle.check_labels(np.unique(y))
             virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
+            warn_of_fill(oracle, X)
             # libsvm omits rows without weight, which would shift the indices of support vectors.
             rows = self._chosen(X, y, weights, np.flatnonzero(weights), new_svc)
             size = virtual.size
@@ -269,6 +273,8 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 
     def _svc_maker(self, X: Any) -> Callable[[], SVC]:
         """Return a factory of SVMs whose kernel is resolved for X."""
+        from sklearn.svm import SVC
+
         gamma = resolve_gamma(self.gamma, X)
         kernel = shaped(self.kernel, self, X)
         kernel = as_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)

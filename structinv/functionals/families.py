@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
 from ..oracles import InvarianceOracle
@@ -351,6 +350,8 @@ class GraphLaplacian(Functional):
             check_number("width", self.width, strict=True)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        from sklearn.neighbors import kneighbors_graph
+
         graph = kneighbors_graph(X, self.n_neighbors, mode="distance")
         edges = sp.coo_matrix(graph)
         ends = np.sort(np.column_stack([edges.row, edges.col]), axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 
 # Space around an image, as a fraction of its width.
 _GAP = 0.08
+# Most pairs of images in a row of the plot.
+_PAIRS_A_ROW = 10
+# Width of an image with its space, and height of a line of captions, in inches.
+_INCHES, _LINE = 1.2, 0.15
+# Height of an image with its name along the side, in inches.
+_NAME = 0.8
+# Number of characters in a line of captions.
+_CHARACTERS = 20
+# Color of captions of wrong predictions.
+_WRONG = "#B33A00"
 
 
 @dataclass(repr=False)
@@ -32,7 +43,8 @@ class WorstCasesDisplay:
     """Images with their worst-case perturbations below them.
 
     All images have the same gray scale. The smallest value (0 if none is negative) is black, and the
-    largest value is white.
+    largest value is white. A row of the plot has at most ten images. A caption has the name of the
+    transformation and the margins before and after it. It is red if the margin after it is negative.
 
     Parameters
     ----------
@@ -43,11 +55,11 @@ class WorstCasesDisplay:
         ``(height, width)`` or ``(height, width, channels)`` with 1 (gray) or 3 (color) channels. None
         takes the shape of the arrays, or square gray images if they are rows.
     titles : sequence of str of length n, default=None
-        Caption of each column, with one line or several.
+        First lines of the caption of each image.
     changes : sequence of str of length n, default=None
-        Name of the transformation of each image, for the HTML of notebooks.
+        Name of the transformation of each image, for its caption.
     margins : array-like of shape (n, 2), default=None
-        Margins before and after the perturbation, for the HTML of notebooks.
+        Margins before and after the perturbation, for the captions.
 
     Attributes
     ----------
@@ -144,7 +156,7 @@ class WorstCasesDisplay:
             Shape of the images, ``(height, width)`` or ``(height, width, channels)``. None takes the
             shape of the arrays, or square gray images if they are rows.
         titles : sequence of str of length n, default=None
-            Caption of each column.
+            First lines of the caption of each image.
         ax : matplotlib.axes.Axes, default=None
             Axes to plot on; None makes a new figure.
 
@@ -173,30 +185,59 @@ class WorstCasesDisplay:
         WorstCasesDisplay
             The display itself, with `ax_` and `figure_`.
         """
-        form, count = self._form, len(self._rows[0])
-        titles = [] if self.titles is None else [str(title) for title in self.titles]
-        lines = max((title.count("\n") + 1 for title in titles), default=0)
-        tall = 1.25 * form.height / form.width
-        axes = single_axes(ax, 1.25 * count + 0.9, 2 * tall + 0.17 * lines + 0.2)
+        form, captions = self._form, [self._caption(place) for place in range(len(self._rows[0]))]
+        columns = min(len(captions), _PAIRS_A_ROW)
+        n_rows = -(-len(captions) // columns)
         # Positions are in pixels.
         gap = max(1.0, _GAP * form.width)
         across, down = form.width + gap, form.height + gap
-        for line, images in enumerate(self._scaled()):
-            for column, pixels in enumerate(images):
-                left, top = column * across, line * down
-                place = (left, left + form.width, top + form.height, top)
-                axes.imshow(pixels, extent=place, interpolation="nearest")
-        axes.set(xlim=(0, count * across - gap), ylim=(2 * down - gap, 0), xticks=[])
-        axes.set_yticks([0.5 * form.height, down + 0.5 * form.height], ["original", "worst case"])
-        axes.tick_params(axis="y", length=0, labelrotation=90)
+        line = _LINE * across / _INCHES
+        above = line * max(caption.count("\n") + bool(caption) for caption in captions)
+        block = above + 2 * down
+        height = _INCHES * (n_rows * block - gap) / across
+        axes = single_axes(ax, _INCHES * columns + 0.5, height + 0.2)
+        for number, images in enumerate(self._scaled()):
+            for place, pixels in enumerate(images):
+                left = place % columns * across
+                top = place // columns * block + above + number * down
+                extent = (left, left + form.width, top + form.height, top)
+                axes.imshow(pixels, extent=extent, interpolation="nearest")
+        for place, caption in enumerate(captions):
+            middle = place % columns * across + 0.5 * form.width
+            bottom = place // columns * block + above - 0.3 * line
+            color = _WRONG if self._is_wrong(place) else "black"
+            axes.text(middle, bottom, caption, ha="center", va="bottom", fontsize=7, color=color)
+        axes.set(xlim=(0, columns * across - gap), ylim=(n_rows * block - gap, 0), xticks=[])
+        middles = [above + 0.5 * form.height + number * down for number in (0, 1)]
+        places = [row * block + middle for row in range(n_rows) for middle in middles]
+        axes.set_yticks(places, ["original", "worst case"] * n_rows)
+        # Flat images have no place for names along their sides.
+        is_flat = _INCHES * form.height / across < _NAME
+        axes.tick_params(axis="y", length=0, labelrotation=0 if is_flat else 90)
         for label in axes.get_yticklabels():
             label.set_verticalalignment("center")
         axes.spines[:].set_visible(False)
-        for column, title in enumerate(titles):
-            middle = column * across + 0.5 * form.width
-            axes.text(middle, -0.5 * gap, title, ha="center", va="bottom", fontsize=8)
         self.ax_, self.figure_ = axes, axes.figure
         return self
+
+    def _caption(self, place: int) -> str:
+        """Return the caption of a sample in a plot, in short lines."""
+        lines = [] if self.titles is None else str(self.titles[place]).split("\n")
+        lines += [] if self.changes is None else wrap(self.changes[place], _CHARACTERS)
+        return "\n".join([*lines, *self._margin(place)])
+
+    def _margin(self, place: int) -> list[str]:
+        """Return the margins of a sample as one line, or no line."""
+        if self.margins is None:
+            return []
+        before, after = (
+            f"{each:.{2 if abs(each) < 1 else 3}g}" for each in np.asarray(self.margins)[place]
+        )
+        return [f"margin {before} to {after}"]
+
+    def _is_wrong(self, place: int) -> bool:
+        """Return True if the worst variant has a negative margin."""
+        return self.margins is not None and bool(np.asarray(self.margins)[place, 1] < 0)
 
     def _repr_html_(self) -> str:
         pairs = zip(*self._scaled(), strict=True)
@@ -208,10 +249,7 @@ class WorstCasesDisplay:
         number = f"image {place + 1} of {len(self._rows[0])}"
         lines = [] if self.titles is None else str(self.titles[place]).split("\n")
         change = "" if self.changes is None else f": {self.changes[place]}"
-        lines.append(f"worst case{change}")
-        if self.margins is not None:
-            before, after = np.asarray(self.margins)[place]
-            lines.append(f"margin {before:.3g} to {after:.3g}")
+        lines += [f"worst case{change}", *self._margin(place)]
         images = image(original, f"{number}, original"), image(worst, f"{number}, worst case{change}")
         caption = "<br/>".join(map(escaped, lines))
         return f'<figure style="margin: 0">{" ".join(images)}<figcaption>{caption}</figcaption></figure>'

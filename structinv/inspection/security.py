@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class SecurityCurve(Tabulated):
     """Detection rates of classifiers by the number of edits.
 
-    A sample is detected if its score for `label` is at least the threshold. The threshold limits the
+    A sample is detected if its score for `label` is above a threshold. The threshold limits the
     false-positive rate.
 
     Attributes
@@ -41,7 +41,7 @@ class SecurityCurve(Tabulated):
         False-positive rate of each model: fraction of the other samples, without edits, that are
         detected.
     thresholds : dict of str to float
-        Threshold of each model.
+        Threshold of each model, relative to that of its `predict`.
     label : label
         Label to detect.
     max_fpr : float
@@ -124,19 +124,23 @@ def security_curve(
     """Compute detection rates against the number of edits by an attacker.
 
     This is the security evaluation curve of Biggio, Fumera and Roli 2014, for the worst case of all
-    allowed edits. A sample is detected if its score for `label` is at least a threshold. The threshold
-    is the smallest number for which at most `max_fpr` of the other samples are detected. Only samples
-    of `label` are edited.
+    allowed edits. A sample is detected if its score for `label` is above a threshold. The threshold is
+    the smallest number for which at most `max_fpr` of the other samples are detected. It replaces the
+    threshold of the model, so moved thresholds do not change the rates. Only samples of `label` are
+    edited.
 
-    The rates follow from `structinv.certify`. They are lower bounds, and exact if the certificates are
-    tight.
+    Scores are margins of `structinv.certify`. The rates are lower bounds, and exact if the certificates
+    are tight. Models without certificates, such as forests, are not supported: attack them instead.
 
     Parameters
     ----------
     models : mapping of str to fitted classifier
-        Two-class models by name. All models that `structinv.certify` supports are allowed.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        Test samples, which should not be training samples. Raw input if the models are Pipelines.
+        Two-class models by name. All models that `structinv.certify` supports are allowed: linear
+        classifiers, naive Bayes, classifiers of structinv, and Pipelines, searches or classifiers with a
+        moved threshold around one of these.
+    X : array-like or sparse matrix of shape (n_samples, n_features), or input of the models
+        Test samples, which should not be training samples. Raw input if the models are Pipelines, texts
+        for `InvariantTextClassifier`.
     y : array-like of shape (n_samples,)
         True labels.
     oracle : InvarianceOracle
@@ -159,7 +163,7 @@ def security_curve(
     TypeError, ValueError
         If `models` or `n_changes` is empty, if `label` is not one of the two classes of every model,
         if `y` contains only `label` or does not contain it, or if the edits of the oracle cannot be
-        counted.
+        counted. If a model has no certificates, or always predicts the same label.
 
     See Also
     --------
@@ -186,17 +190,37 @@ def security_curve(
     check_consistent_length(X, y)
     counted = _check(models, y, oracle, n_changes, label, max_fpr)
     attacked = y == label
+    scores = {name: _scores(name, model, counted, X, y, ~attacked) for name, model in models.items()}
+    rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
     detected, false_positive_rates, thresholds = {}, {}, {}
     for name, model in models.items():
-        sign = 1.0 if model.classes_[1] == label else -1.0
-        others = sign * model.decision_function(_safe_indexing(X, np.flatnonzero(~attacked)))
-        threshold = float(np.nextafter(threshold_at(others, max_fpr), np.inf))
+        threshold = threshold_at(scores[name], max_fpr)
         thresholds[name] = threshold
-        false_positive_rates[name] = float(np.mean(others >= threshold))
-        rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
+        false_positive_rates[name] = float(np.mean(scores[name] > threshold))
         least = [certify(model, counted.at_most(count), rows, labels).margins for count in n_changes]
-        detected[name] = np.array([np.mean(margins >= threshold) for margins in least])
+        detected[name] = np.array([np.mean(margins > threshold) for margins in least])
     return SecurityCurve(list(n_changes), detected, false_positive_rates, thresholds, label, max_fpr)
+
+
+def _scores(
+    name: str, model: Any, counted: CountedChanges, X: Any, y: np.ndarray, others: np.ndarray
+) -> np.ndarray:
+    """Return the scores of the other samples for the label to detect, without edits.
+
+    They include rounding errors. Models without certificates are found here, before any attack.
+    """
+    rows = _safe_indexing(X, np.flatnonzero(others))
+    try:
+        margins = certify(model, counted.at_most(0), rows, y[others]).margins
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"no certificate for models[{name!r}]: {error}") from error
+    if np.any(np.isinf(margins)):
+        raise ValueError(
+            f"models[{name!r}] always predicts the same label, because its threshold is beyond all "
+            "scores: pass the classifier inside it, since the curve has its own threshold"
+        )
+    return -margins
 
 
 def _check(

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..oracles.arguments import closest_of, hint_of
+from ..oracles.images.image_borders import warn_of_fill
 from ..utils.matrices import Matrix
 from ..utils.parameters import brief
 from .base import Kernel
@@ -90,6 +91,7 @@ def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) 
     """
     made = _find_kernel(kernel, gamma, degree, coef0, X)
     validate_kernel("kernel", made, X.shape[1])
+    warn_of_fill(made, X)
     return made
 
 

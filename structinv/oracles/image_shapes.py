@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from sklearn.base import BaseEstimator, clone
 
 from .images.image_base import ImageOracle
+from .images.image_borders import image_oracles
 from .images.image_maps import ImageShape
 
 Part = TypeVar("Part", bound=BaseEstimator)
@@ -43,5 +44,4 @@ def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
 
 def _shapeless(part: Any) -> list[ImageOracle]:
     """Return all image oracles without shape."""
-    found = [part, *part.get_params(deep=True).values()]
-    return [each for each in found if isinstance(each, ImageOracle) and each.shape is None]
+    return [each for each in image_oracles(part) if each.shape is None]

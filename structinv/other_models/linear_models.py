@@ -72,7 +72,8 @@ def linear_classifier(model: Any) -> LinearClassifier:
                 "refitted search for one; with at='features' it may be an estimator of structinv with a "
                 f"method certify. {name} has no {missing[0]}{_why_not(name)}. If it contains a linear "
                 "classifier, pass that. For a kernel SVM, train InvariantSVC with the same kernel and "
-                "this oracle, and call its method certify"
+                "this oracle, and call its method certify. Forests, boosted trees and neural networks "
+                "have no certificates here: attack them instead"
             )
         scores = _scores(model)
     n_functions, classes = len(scores.coef), model.classes_

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
-
-from sklearn.feature_extraction.text import (
-    CountVectorizer,
-    HashingVectorizer,
-    TfidfTransformer,
-    TfidfVectorizer,
-)
-from sklearn.preprocessing import Normalizer
 
 from ..oracles import FAdd, FEdit, InvarianceOracle
 from ..utils.exceptions import TextEditsWarning
 
-# Subclasses may differ.
-_VECTORIZERS = CountVectorizer, TfidfVectorizer, HashingVectorizer
-_SCALING = Normalizer, TfidfTransformer, TfidfVectorizer, HashingVectorizer
 _MIXING = "sklearn.decomposition.", "sklearn.random_projection."
 # `str.lower` converts the first by its neighbors, and the second to a letter and a mark between words.
 _SIGMA, _DOTTED = "\u03a3", "\u0130"
@@ -56,13 +46,14 @@ def other_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any) -> tuple
 
     Examples
     --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
     >>> from structinv.oracles import FDrop
     >>> other_edits(FDrop(1), [CountVectorizer(ngram_range=(1, 2))], ["free lunch"])
     ('CountVectorizer(ngram_range=(1, 2)) counts groups of words', 'pass ngram_range=(1, 1)')
     >>> other_edits(FDrop(1), [CountVectorizer()], ["free lunch"])
     """
     flat = list(_flat(steps))
-    if not any(type(step) in _VECTORIZERS for step in flat):
+    if not any(type(step) in _vectorizers() for step in flat):
         return None
     found = (_other_edits_of(step, step is flat[-1], oracle, X) for step in flat)
     return next(filter(None, found), None)
@@ -83,21 +74,21 @@ def _other_edits_of(
     name, kind = type(step).__name__, type(step)
     if kind.__module__.startswith(_MIXING):
         return f"{name} mixes all words in each feature", f"remove {name}"
-    norm = step.norm if kind in _SCALING else None
+    norm = step.norm if kind in _scaling() else None
     # The rows show a Euclidean length of 1 if no step follows.
     if norm is not None and not (norm == "l2" and is_last):
-        remedy = "remove Normalizer" if kind is Normalizer else "pass norm=None"
+        remedy = "remove Normalizer" if name == "Normalizer" else "pass norm=None"
         return f"{name}(norm={norm!r}) scales each row, so a word changes all features", remedy
-    if kind not in _VECTORIZERS or callable(step.analyzer):
+    if kind not in _vectorizers() or callable(step.analyzer):
         return None
     if step.analyzer != "word":
         return f"{name}(analyzer={step.analyzer!r}) counts parts of words", "pass analyzer='word'"
     if step.ngram_range[1] > 1:
         reason = f"{name}(ngram_range={step.ngram_range!r}) counts groups of words"
         return reason, "pass ngram_range=(1, 1)"
-    if kind is HashingVectorizer and step.alternate_sign:
+    if name == "HashingVectorizer" and step.alternate_sign:
         return f"{name} subtracts words that share a feature", "pass alternate_sign=False"
-    if kind is HashingVectorizer and _adds_to_absent(oracle):
+    if name == "HashingVectorizer" and _adds_to_absent(oracle):
         return f"{name} adds words that share a feature", "take CountVectorizer"
     lowers = step.lowercase and step.preprocessor is None
     if lowers and any(isinstance(text, str) and (_SIGMA in text or _DOTTED in text) for text in X):
@@ -113,3 +104,19 @@ def _adds_to_absent(oracle: InvarianceOracle) -> bool:
         (type(part) is FAdd and not part.present) or (type(part) is FEdit and part.add is not None)
         for part in parts
     )
+
+
+# Subclasses may differ. Users of such a step have already imported its module.
+@cache
+def _vectorizers() -> tuple[type, ...]:
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+
+    return CountVectorizer, TfidfVectorizer, HashingVectorizer
+
+
+@cache
+def _scaling() -> tuple[type, ...]:
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
+    from sklearn.preprocessing import Normalizer
+
+    return Normalizer, TfidfTransformer, TfidfVectorizer, HashingVectorizer
