@@ -43,7 +43,7 @@ SECONDS_BETWEEN_LINES = 3.0
 
 
 def without_rows(solution: Solution) -> Solution:
-    """Return a solution without planes that are computed from rows on access."""
+    """Return a solution without planes that are computed from the rows of the fit."""
     no_planes: Any = None
     made = isinstance(getattr(solution.planes, "normals", None), ComputedRows)
     return replace(solution, planes=no_planes) if made else solution
