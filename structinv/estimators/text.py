@@ -23,7 +23,7 @@ from .classifier import InvariantClassifier
 from .linear_machine import LinearMachine
 from .parameters import check_oracle_type
 from .problem import Problem
-from .target_labels import as_labels, one_a_row
+from .target_labels import as_labels, check_targets, one_a_row
 from .text_vectorizer import TOKENS, TextVectorizer, after_edits, as_texts
 
 # Maps an oracle to the same oracle, restricted to some labels if `only_for` is used.
@@ -61,7 +61,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         vocabulary.
     only_for : label, sequence of labels or None, default=None
         True labels of the texts that edits may change, such as "spam"; all by default. Set it if only
-        some classes have an adversary.
+        some classes have an adversary. All of them must occur in y.
     C : float, default=1.0
         Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
         noisy labels.
@@ -457,7 +457,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             # scikit-learn's estimator checks require these words.
             raise ValueError("y should be a 1d array with one label per text, got None")
         labels = one_a_row(as_labels(y), len(texts))
-        self._check_only_for(labels)
+        check_targets(labels)
+        self.oracle.check_labels(np.unique(labels))
         vectorizer = self._new_vectorizer().fit(texts)
         documents = vectorizer.documents(texts)
         rows = vectorizer.rows(documents)
@@ -466,16 +467,6 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         problem = self._of_labels(rows, labels, oracle, sample_weight)
         problem.learned["vectorizer_"] = vectorizer
         return problem
-
-    def _check_only_for(self, labels: np.ndarray) -> None:
-        """Raise ValueError if `only_for` contains labels of y and other labels."""
-        if self.only_for is None:
-            return
-        listed = [self.only_for] if np.isscalar(self.only_for) else list(self.only_for)
-        known = set(labels.tolist())
-        unknown = [label for label in np.asarray(listed).tolist() if label not in known]
-        if unknown and len(unknown) < len(listed):
-            raise ValueError(f"only_for must contain only labels of y, {sorted(known)}, got {unknown}")
 
     def _edits(
         self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False
