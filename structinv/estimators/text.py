@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -272,11 +272,19 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         UserWarning
             If a text has no feature of the model. The score of such a text is the intercept.
         """
-        _, rows, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
+        documents, rows, labels, edits, restrict = self._certified_inputs(
+            X, y, oracle, edit, max_changes
+        )
         warn_of_unknown_texts(rows, stacklevel=3)
         # Without labels every text may change.
         oracle = edits if y is None else restrict(edits)
         worst = self._worst_change(rows, labels, oracle, points=False)
+        if not edits.exact and len(self.classes_) > 2:
+            # `worst_case` compares the edits that are found for all labels.
+            allowed = _may_change(oracle, labels)
+            reached = self._worst_edits(edits, documents, rows, labels, allowed)[1]
+            attacked = np.minimum(worst.attacked, reached)
+            worst = replace(worst, attacked=attacked, bounds=np.minimum(worst.bounds, attacked))
         return worst.certificate(oracle, labels_given=y is not None)
 
     def worst_case(
@@ -346,7 +354,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             X, y, oracle, edit, max_changes
         )
         allowed = _may_change(restrict(edits), labels)
-        found = self._worst_edits(edits, documents, rows, labels, allowed)
+        found, _ = self._worst_edits(edits, documents, rows, labels, allowed)
         return [
             self.vectorizer_.edited(text, edits.edit, found.spots[i, :n], found.tokens[i, :n])
             for i, (text, n) in enumerate(zip(as_texts(X), found.counts.tolist(), strict=True))
@@ -410,8 +418,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         rows: Matrix,
         labels: BoundStructure,
         allowed: np.ndarray,
-    ) -> PlacedEdits:
-        """Return the edits of each text with the smallest margin, over all competitors."""
+    ) -> tuple[PlacedEdits, np.ndarray]:
+        """Return the edits of each text with the smallest margin over all competitors, and margins."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
         all_texts, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
@@ -425,7 +433,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             better = allowed & (reached < margins)
             margins[better] = reached[better]
             best = best.replaced(better, found)
-        return best
+        return best, margins
 
     def _weights_of_labels(self) -> np.ndarray:
         """Return one row of weights per label, of shape (n_classes, n_features)."""
