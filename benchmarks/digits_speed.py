@@ -150,8 +150,8 @@ def compressed_line(bench: Bench, share: float) -> Line:
     moved = np.abs(small.decision_function(bench.test[0]) - model.decision_function(bench.test[0]))
     note = (
         f"error {own:.2%}, whole {whole:.2%}, VirtualSVC's {theirs:.2%}; held-out training images "
-        f"{held:.2%}, whole {before:.2%}; {seconds:.1f} s; scores moved {moved.max():.2f} at most, the "
-        f"norm {small.compression_error_:.1f}"
+        f"{held:.2%}, whole {before:.2%}; {seconds:.1f} s; scores moved {moved.max():.2f} at most, "
+        f"{small.compression_error_:.2f} at the support vectors"
     )
     count = len(small.support_)
     work = f"support vectors, compressed to {share:g}"

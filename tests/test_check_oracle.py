@@ -1,5 +1,6 @@
 """`check_oracle`: detection of planted faults, rows and directions in messages, correct oracles."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -15,10 +16,13 @@ from structinv.oracles import (
     Ellipsoid,
     FDrop,
     FiniteOracle,
+    Flip,
     FScale,
+    Identity,
     InvarianceOracle,
     Support,
     check_oracle,
+    oracle_checks,
 )
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import DrawnChanges, ListedChanges
@@ -511,6 +515,100 @@ class ForgottenAxis(FiniteOracle):
 def test_invalid_orbits_raise_check_errors():
     with pytest.raises(CheckError, match=r"ForgottenAxis\.orbit must return members of shape"):
         check_oracle(ForgottenAxis(), X)
+
+
+RANDOM, CALLS = np.random.default_rng(0), itertools.count()
+
+
+class Spoilt(FiniteOracle):
+    """A finite oracle with the fault of this name."""
+
+    def __init__(self, fault="none"):
+        self.fault = fault
+
+    def orbit(self, X):
+        moved = {
+            "random": lambda: X + RANDOM.normal(size=X.shape),
+            "random order": lambda: np.roll(X, next(CALLS), axis=1),
+            "mean of the batch": lambda: X - X.mean(axis=0),
+            "position in the batch": lambda: X + np.arange(len(X))[:, None],
+            "scale of the batch": lambda: X * (1.0 + 1e-6 * np.std(X)),
+        }.get(self.fault, lambda: X[:, ::-1])()
+        several = [0.5 * X] * (self.fault == "size of the batch" and len(X) > 1)
+        return np.stack([X, moved, np.roll(X, 1, axis=1), *several], axis=1)
+
+    def support(self, X, V, assign, cost=None):
+        answer = super().support(X, V, assign)
+        if self.fault == "two of three":
+            both = np.stack([X, X[:, ::-1]], axis=1)
+            best = np.argmax(np.einsum("nsd,nd->ns", both, V[assign]), axis=1)
+            answer = Support(both[np.arange(len(X)), best])
+        return answer
+
+
+IS_RANDOM = r"Spoilt.orbit must not be random: another call returns other members \(row \d of X\)"
+OF_BATCH = "Spoilt.orbit must not depend on the other rows: a call with one row differs"
+NOT_LARGEST = r"{}.support must return the largest of the members, .* \(row \d of X, direction \["
+
+
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda o: o,
+        lambda o: o | Flip(shape=(1, 3)),
+        lambda o: o @ Flip(shape=(1, 3)),
+        lambda o: o.only_for([0, 1]),
+    ],
+    ids=["alone", "union", "composition", "only_for"],
+)
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("random", IS_RANDOM),
+        ("random order", IS_RANDOM),
+        ("mean of the batch", OF_BATCH),
+        ("position in the batch", OF_BATCH),
+        ("scale of the batch", OF_BATCH),
+        ("size of the batch", OF_BATCH + "|same number of members in every call"),
+    ],
+)
+def test_random_orbits_and_orbits_of_the_batch_are_named(fault, message, nest):
+    with pytest.raises(CheckError, match=message):
+        check_oracle(nest(Spoilt(fault)), X, np.arange(len(X)) % 2)
+
+
+def test_an_answer_that_is_not_the_largest_member_is_named():
+    with pytest.raises(CheckError, match=NOT_LARGEST.format("Spoilt")):
+        check_oracle(Spoilt("two of three"), X)
+    with pytest.raises(CheckError, match=NOT_LARGEST.format("Union")):
+        check_oracle(Spoilt("two of three") | Flip(shape=(1, 3)), X)
+
+
+class Counted(FiniteOracle):
+    """A list of many members, which counts the rows of its calls."""
+
+    n_rows = 0
+
+    def orbit(self, X):
+        Counted.n_rows += len(X)
+        return np.stack([np.roll(X, k, axis=1) for k in range(57)], axis=1)
+
+
+@pytest.mark.parametrize("nest", [lambda o: o, lambda o: o | Identity()])
+def test_each_orbit_is_computed_a_few_times_only(nest):
+    Counted.n_rows = 0
+    check_oracle(nest(Counted()), np.random.default_rng(0).standard_normal((10, 60)))
+    assert 40 < Counted.n_rows < 400
+
+
+def test_a_long_check_says_so_once(monkeypatch, caplog):
+    monkeypatch.setattr(oracle_checks, "_SILENT_SECONDS", 0.0)
+    check_oracle(Counted(), X)
+    assert [record.getMessage() for record in caplog.records] == [oracle_checks._SLOW.format("Counted")]
+    caplog.clear()
+    monkeypatch.setattr(oracle_checks, "_SILENT_SECONDS", 1000.0)
+    check_oracle(Counted(), X)
+    assert not caplog.records
 
 
 # -- refusals ----------------------------------------------------------------------------------------

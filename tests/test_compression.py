@@ -7,8 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
@@ -84,32 +82,13 @@ def scores(model, X):
 @pytest.mark.parametrize(
     "asked", [{"tol": 0.2}, {"n_support": 12}, {"n_support": 12, "points": "chosen"}]
 )
-def test_the_error_is_the_norm_of_the_difference(kernel, asked):
+def test_the_error_is_the_largest_change_of_a_score_at_the_support_vectors(kernel, asked):
     model = fitted(kernel)
     small = model.compress(**asked)
     assert len(small.support_) < len(model.support_)
-    exact = norm_between(model, small)
-    assert exact > 0
-    assert exact <= small.compression_error_ * (1 + 1e-9)
-    assert small.compression_error_ == pytest.approx(exact, rel=1e-5)
-
-
-@every_kernel
-@given(seed=st.integers(0, 2**20), scale=st.floats(0.01, 20.0), n_support=st.integers(1, 60))
-@settings(max_examples=15, deadline=None)
-def test_error_bounds_the_change_of_every_score(kernel, seed, scale, n_support):
-    model = fitted(kernel)
-    small = model.compress(n_support=n_support, max_iter=3)
-    Z = scale * np.random.default_rng(seed).standard_normal((50, 9))
-    before, after = scores(model, Z), scores(small, Z)
-    heights = np.sqrt(model.kernel_.diagonal(Z))
-    rounding = 1e-9 * (1.0 + np.abs(before).max(axis=1) + np.abs(after).max(axis=1))
-    allowed = small.compression_error_ * heights + rounding
-    # Of all outputs jointly, too.
-    assert np.all(np.linalg.norm(before - after, axis=1) <= allowed)
-    turned = small.predict(Z) != model.predict(Z)
-    second = np.sort(before, axis=1)
-    assert np.all((second[:, -1] - second[:, -2])[turned] <= np.sqrt(2) * allowed[turned])
+    changes = np.abs(scores(small, model.support_vectors_) - scores(model, model.support_vectors_))
+    assert changes.max() > 1e-4
+    assert small.compression_error_ == pytest.approx(changes.max(), rel=1e-9)
 
 
 @every_kernel
@@ -117,7 +96,7 @@ def test_error_bounds_the_change_of_every_score(kernel, seed, scale, n_support):
 def test_projection_on_atoms_satisfies_tol(kernel, tol):
     model = fitted(kernel)
     small = model.compress(tol)
-    assert small.compression_error_ <= tol * norm(model) * (1 + 1e-6)
+    assert norm_between(model, small) <= tol * norm(model) * (1 + 1e-6)
     places = [
         np.flatnonzero((model.support_vectors_ == z).all(axis=1))[0] for z in small.support_vectors_
     ]
@@ -265,7 +244,7 @@ def test_compressed_model_supports_all_methods(n_classes, dtype, tmp_path):
         np.testing.assert_array_equal(again.decision_function(X), small.decision_function(X))
         assert again.compression_error_ == small.compression_error_
         assert again.solution_.status is Status.COMPRESSED
-        assert again.compress(n_support=5).compression_error_ > small.compression_error_
+        assert again.compress(n_support=5).compression_error_ > 0
     assert not hasattr(clone(small), "dual_coef_")
     for name, value in before.items():
         np.testing.assert_array_equal(getattr(model, name), value)
@@ -290,8 +269,6 @@ def test_certificates_hold_for_the_compressed_model(kernel):
     np.testing.assert_array_equal(certificate.correct, least > 1e-8)
     whole = model.certify(X, y).margins
     assert np.abs(whole - certificate.margins).max() > 1e-3
-    heights = np.sqrt(model.kernel_.diagonal(members.reshape(-1, 9))).max()
-    assert np.all(np.abs(whole - certificate.margins) <= np.sqrt(2) * small.compression_error_ * heights)
     worst = small.worst_case(X, y)
     found = small.decision_function(worst)
     reached = np.take_along_axis(found, codes[:, None], axis=1) - found
@@ -312,14 +289,13 @@ def test_solution_describes_the_compressed_function():
     np.testing.assert_allclose(solution.f.function()(X), scores(small, X), atol=1e-12)
 
 
-def test_errors_of_copies_of_copies_add_up():
-    model = fitted()
-    first = model.compress(n_support=30)
+def test_the_error_of_a_copy_of_a_copy_is_that_of_the_last_compression():
+    first = fitted().compress(n_support=30)
     second = first.compress(n_support=12)
-    assert second.compression_error_ == pytest.approx(
-        first.compression_error_ + norm_between(first, second), rel=1e-6
-    )
-    assert norm_between(model, second) <= second.compression_error_
+    Z = first.support_vectors_
+    change = np.abs(scores(second, Z) - scores(first, Z)).max()
+    assert second.compression_error_ == pytest.approx(change, rel=1e-9)
+    assert second.compress(n_support=12).compression_error_ == second.compression_error_
 
 
 def test_later_fits_ignore_the_compression():
@@ -432,7 +408,7 @@ def test_compression_requires_a_positive_semi_definite_kernel():
     model = InvariantSVC(kernel=kernel, random_state=0).fit(X, y)
     small = model.compress(0.3)
     assert len(small.support_) < len(model.support_)
-    assert small.compression_error_ == pytest.approx(norm_between(model, small), rel=1e-4)
+    assert norm_between(model, small) <= 0.3 * norm(model) * (1 + 1e-6)
 
 
 def test_tables_of_values_are_compressed_by_rows():
@@ -459,8 +435,9 @@ def test_regressors_keep_their_mean_and_their_bounds():
     small = model.compress(n_support=25)
     assert small.n_support_.tolist() == [25]
     np.testing.assert_array_equal(small.intercept_, model.intercept_)
-    moved = np.abs(small.predict(X) - model.predict(X))
-    assert 0 < moved.max() <= small.compression_error_
+    Z = model.support_vectors_
+    moved = np.abs(small.predict(Z) - model.predict(Z))
+    assert small.compression_error_ == pytest.approx(moved.max(), rel=1e-9)
     bounds = small.certify(X)
     each = small.predict(SHIFTS.orbit(X).reshape(-1, 9)).reshape(len(X), -1)
     np.testing.assert_allclose(bounds.lowest, each.min(axis=1), atol=1e-8)
@@ -474,10 +451,11 @@ def test_representers_of_invariances_stay():
     ).fit(X, y)
     small = model.compress(n_support=10)
     np.testing.assert_array_equal(small.alpha_, model.alpha_)
-    moved = np.abs(small.decision_function(X) - model.decision_function(X))
-    assert 0 < moved.max() <= small.compression_error_
+    Z = model.support_vectors_
+    moved = np.abs(small.decision_function(Z) - model.decision_function(Z))
+    assert small.compression_error_ == pytest.approx(moved.max(), rel=1e-6)
     norm_of_all = np.sqrt(model.solution_.f.space.dot(model.solution_.f, model.solution_.f))
-    assert model.compress(0.1).compression_error_ <= 0.1 * norm_of_all * (1 + 1e-6)
+    assert norm_between(model, model.compress(0.1)) <= 0.1 * norm_of_all * (1 + 1e-6)
 
 
 def test_machines_of_sequences_keep_their_transitions():

@@ -161,7 +161,7 @@ def counts(n=40, d=300):
         (Protected(FAdd(1), None), TypeError, "features must be an array"),
         (Protected(FAdd, [1]), TypeError, "oracle must be an InvarianceOracle"),
         (Protected(Budget(FDrop(1)), [1]), ValueError, "write Shared"),
-        (Protected(FAdd(1).only_for([5]), [1]), ValueError, "at least one of the classes"),
+        (Protected(FAdd(1).only_for([5]), [1]), ValueError, "among the classes [0, 1], got 5"),
     ],
     ids=str,
 )

@@ -277,7 +277,7 @@ def test_parameters_are_searched():
         ({"allowed": ["free"]}, ValueError, "allowed must be None if edit is .drop."),
         ({"edit": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
         ({"edit": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must contain .*'nowhere'"),
-        ({"only_for": "junk"}, ValueError, "only_for: labels must contain at least one of the classes"),
+        ({"only_for": "junk"}, ValueError, "only_for: labels must be among the classes .*, got 'junk'"),
         ({"token_pattern": "("}, ValueError, "token_pattern must be a valid regular expression"),
         ({"token_pattern": "(a)(b)"}, ValueError, "token_pattern must have one group at most"),
         ({"token_pattern": "[A-Z]+"}, ValueError, "X must contain a text with a token"),
@@ -287,7 +287,7 @@ def test_parameters_are_searched():
         (
             {"only_for": ["spam", "Ham"]},
             ValueError,
-            r"only_for must contain only labels of y.*got \['Ham'\]",
+            "only_for: labels must be among the classes .*, got 'Ham'",
         ),
         ({"loss": "absolute"}, ValueError, "loss must be one of"),
     ],

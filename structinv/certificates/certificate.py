@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -501,18 +501,44 @@ class _Portion:
         )
         owners, every = layout.owners, np.arange(layout.n_rows)
         labels = np.array([competitor.labels for competitor in competitors])[scenario[owners], every]
-        change = replace(change, labels=np.where((change.attacked > 0)[owners], codes, labels))
+        levels = [0 if competitor.levels is None else competitor.levels for competitor in competitors]
+        level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
+
+        def points_of(rows: np.ndarray) -> Matrix:
+            chosen = np.where(np.isin(every, rows), scenario[owners], -1)
+            return self._points(chosen, level, labels, each)
+
+        change, others = self._at_points(change, labels, points_of)
+        change = replace(change, labels=np.where((change.attacked > 0)[owners], codes, others))
         if points:
-            levels = [
-                0 if competitor.levels is None else competitor.levels for competitor in competitors
-            ]
-            level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
-            change = replace(change, points=self._points(scenario[owners], level, labels, each))
+            change = replace(change, points=points_of(every))
         if not self.several:
             return change
         proven = [bound - error > 0 for bound, error in zip(bounds, rounding, strict=True)]
         wrong = self._most_wrong(margins, proven)
         return replace(change, most_wrong=wrong, lengths=layout.lengths)
+
+    def _at_points(
+        self, change: WorstChange, labels: np.ndarray, points_of: Callable[[np.ndarray], Matrix]
+    ) -> tuple[WorstChange, np.ndarray]:
+        """Return the smaller margins of other labelings at the points, and these labelings.
+
+        If the oracle is inexact, the point that it finds for one label may raise the score of another
+        label more than the point that it finds for the latter.
+        """
+        blocks = np.flatnonzero(change.bounds < change.attacked - SAME * change.rounding)
+        if (self.labels.n_labels == 2 and not self.several) or not len(blocks):
+            return change, labels
+        layout, rows = self.layout.take(blocks), self.layout.rows(blocks)
+        space = self.space.of_rows(pick(self.rows, rows, self.layout.n_rows))
+        scores, codes = space.values(self.f, points_of(rows)), self.competitors.codes[rows]
+        found, others = margins_at(scores, self.labels, codes, self.pairwise, layout)
+        is_less = found < change.attacked[blocks]
+        attacked, labels = change.attacked.copy(), labels.copy()
+        attacked[blocks[is_less]] = found[is_less]
+        is_other = is_less[layout.owners]
+        labels[rows[is_other]] = others[is_other]
+        return replace(change, attacked=attacked, bounds=np.minimum(change.bounds, attacked)), labels
 
     def _violations(
         self, levels: Sequence[BoundOracle], rows: Rows, competitors: Competitors, points: bool
@@ -630,6 +656,22 @@ class _Portion:
         score = self.labels.structure.score(margins.gains, reference, self.pairwise, layout)
         thresholds = score - roundings * self._rounding_of(margins, layout)
         return self.labels.most_wrong(margins.upper, codes, thresholds, self.pairwise, layout)
+
+
+def margins_at(
+    scores: np.ndarray,
+    labels: BoundStructure,
+    codes: np.ndarray,
+    pairwise: np.ndarray,
+    layout: Layout,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the margins of labelings at given scores, and the best other labelings."""
+    potentials = labels.functions.scores(scores)
+    other = labels.runner_up(potentials, codes, pairwise, layout).labels
+    own, reached = (
+        labels.structure.score(potentials, each, pairwise, layout) for each in (codes, other)
+    )
+    return own - reached, other
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:

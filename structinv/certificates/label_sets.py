@@ -18,9 +18,10 @@ from ..spaces.rounding import output_rounding
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.checked_structure import decoded
+from ..terms.one_change import check_one_change
 from ..terms.one_change_search import MOST_LABELS, OneChangeSearch
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
-from .certificate import WorstChange, joined
+from .certificate import SAME, WorstChange, joined, margins_at
 
 
 def labels_worst_change(
@@ -58,6 +59,7 @@ def labels_worst_change(
     >>> labels_worst_change(ExplicitSpace(2, 2), np.eye(2).ravel(), Box(0.5), labels, X).bounds
     array([0.5])
     """
+    check_one_change(space, oracle)
     pairwise = np.asarray(space.pairwise(f) if pairwise is None else pairwise)
     layout, size = _checked(space, labels, X, pairwise)
     scores = space.values(f, X)
@@ -65,9 +67,15 @@ def labels_worst_change(
     predicted = decoded(labels.structure, potentials, pairwise, layout).labels.reshape(-1, size)
     parts, moved, wrong = [], [], []
     for blocks, search, sizes in _searches(space, f, oracle, labels, X, pairwise):
-        worst = search.worst(other=True, points=points)
+        worst = search.worst(other=True)
         reached, rows = worst.gains, take(X, blocks)
         rounding = _rounding(search, rows, np.maximum(sizes, worst.sizes))
+        place = space.points(worst.points)
+        if np.any(worst.upper > reached + SAME * rounding):
+            # Another label set may score more at the point found.
+            scores, codes = space.values(f, place), labels.codes[layout.rows(blocks)]
+            own = scores.reshape(-1, 1), labels, codes, pairwise, layout.take(blocks)
+            reached = np.maximum(reached, -margins_at(*own)[0])
         parts.append(WorstChange(-reached, -np.maximum(worst.upper, reached), rounding, None))
         twice = 2.0 * _rounding(search, rows, sizes)
         most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
@@ -77,7 +85,7 @@ def labels_worst_change(
             most = np.minimum(most, search.most_wrong(search.codes, twice))
         wrong.append(most)
         if points:
-            moved.append(space.points(worst.points))
+            moved.append(place)
     whole = joined(parts, stack(moved) if points else None)
     # Certified rows have no wrong label.
     most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))

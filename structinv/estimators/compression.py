@@ -1,4 +1,4 @@
-"""Compression of kernel models to fewer support vectors, with error bounds."""
+"""Compression of kernel models to fewer support vectors, with changes of scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..kernels import min_eigenvalue
 from ..kernels.indefinite import rounding_of
 from ..solvers import Status
 from ..spaces.moved_points import has_gradients, moved_points
-from ..spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms, norm_of_difference
+from ..spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms, largest_change
 from ..terms import Objective
 from ..utils.fitted_state import learned_attributes
 from ..utils.parameters import check_integer, check_number
@@ -124,7 +124,7 @@ def _shortened(
     new = new.astype(model.dual_coef_.dtype)
     other = _copied(model)
     other._take_support(kept[some], points[some], new)
-    other.compression_error_ += norm_of_difference(whole, places[some], new)
+    other.compression_error_ = largest_change(whole, places[some], new)
     f: Any = other._expansion(other._parameters)[1]
     nothing: Any = None
     other.solution_ = replace(

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from ..solvers import FrankWolfe, InteriorPoint, Solver
 from ..structures import Layout
 from ..structures.example_blocks import Reader, check_no_mask, flat_numbers, part_of_weights, stacked
+from ..structures.label_codes import check_named_labels
 from ..terms import Objective
 from ..utils.matrices import ALL_ROWS, Matrix, check_indices, independent, squared_lengths
 from ..utils.parameters import check_number
@@ -232,10 +233,8 @@ def label_factors(
         If a label is not among the classes, or if a factor is negative.
     """
     if isinstance(class_weight, dict):
+        check_named_labels("class_weight", class_weight, classes)
         places = {label: place for place, label in enumerate(classes.tolist())}
-        unknown = [label for label in class_weight if label not in places]
-        if unknown:
-            raise ValueError(f"the keys of class_weight must be labels of y, got {unknown}")
         for label, factor in class_weight.items():
             check_number(f"class_weight[{label!r}]", factor)
         class_weight = {places[label]: factor for label, factor in class_weight.items()}

@@ -146,7 +146,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     alpha_ : ndarray of shape (1, n_functionals) or (n_classes, n_functionals)
         Coefficients of the representers of `invariances`.
     compression_error_ : float
-        Upper bound of the norm of the difference to the fitted function; 0 without compression.
+        Largest change of a score at the support vectors by the last compression; 0 without one. It is
+        not a bound for other samples.
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
     kernel_ : Kernel
@@ -205,7 +206,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     contains no pickle.
 
     **Probabilities.** Scores are not probabilities. Use scikit-learn's `CalibratedClassifierCV`, as in
-    the examples.
+    the examples. With ``ensemble=False`` it fits the model on the labels 0 and 1, so labels in
+    `only_for` and `class_weight` must be these.
 
     Examples
     --------

@@ -136,7 +136,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     target_mean_ : float
         Weighted mean of the targets; 0 if ``fit_intercept=False``.
     compression_error_ : float
-        Upper bound of the norm of the difference to the fitted function; 0 without compression.
+        Largest change of a score at the support vectors by the last compression; 0 without one. It is
+        not a bound for other samples.
     kernel_ : Kernel
         The kernel with resolved parameters; for "precomputed", a kernel matrix of the support vectors.
     min_eigenvalue_ : float or None

@@ -149,7 +149,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
     **Probabilities.** Scores are not probabilities, even with ``loss="logistic"``, so there is no
     `predict_proba`. Use scikit-learn's `CalibratedClassifierCV`, as in the examples. Its probabilities
-    hold for unperturbed samples, and a certificate does not cover them.
+    hold for unperturbed samples, and a certificate does not cover them. With ``ensemble=False`` it fits
+    the model on the labels 0 and 1, so labels in `only_for` and `class_weight` must be these.
 
     Examples
     --------

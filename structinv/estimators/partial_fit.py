@@ -68,6 +68,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     X, y = labeled_rows(estimator, X, y, reset=first, **estimator._rows)
     X = for_oracle(X, oracle)
     classes = _classes(estimator, y, classes, first)
+    oracle.check_labels(classes)
     weights = _weights(estimator, X, y, classes, sample_weight)
     estimator._check_costs(classes)
     problem = estimator._of_classes(X, y, classes, oracle, weights)

@@ -162,8 +162,8 @@ class InvariantStructuredSVC(ExampleMachine):
     kernel_ : Kernel
         The kernel with resolved parameters; not with ``kernel="linear"``.
     compression_error_ : float
-        Upper bound of the norm of the difference to the fitted function, 0 without compression; not with
-        ``kernel="linear"``.
+        Largest change of a score at the support vectors by the last compression; 0 without one. It is
+        not a bound for other samples. Not with ``kernel="linear"``.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Weights of transitions from a label (row) to the next label (column); only for `Sequence`.
     start_ : ndarray of shape (n_classes,)

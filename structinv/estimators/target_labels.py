@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from ..structures.label_codes import check_named_labels
 from ..utils.matrices import Matrix, refuse_masked
 from ..utils.parameters import brief
 from .row_shapes import flat_rows
@@ -206,13 +207,16 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np
     Raises
     ------
     ValueError
-        If `class_weight` has another form or a negative factor, or if no factor is above 0.
+        If `class_weight` has another form, an unknown label or a negative factor, or if no factor is
+        above 0.
     """
     known = class_weight is None or isinstance(class_weight, dict)
     if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
         raise ValueError(
             f"class_weight must be None, 'balanced' or a dict of labels, got {brief(class_weight)}"
         )
+    if isinstance(class_weight, dict):
+        check_named_labels("class_weight", class_weight, classes)
     factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
     if isinstance(class_weight, str) and class_weight == "balanced":
         # A class whose samples have no weight has no finite factor, and needs none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from .classifier import InvariantClassifier
 from .linear_machine import LinearMachine
 from .parameters import check_oracle_type
 from .problem import Problem
-from .target_labels import as_labels, one_a_row
+from .target_labels import as_labels, check_targets, one_a_row
 from .text_vectorizer import TOKENS, TextVectorizer, after_edits, as_texts
 from .unknown_texts import warn_of_unknown_texts
 
@@ -61,7 +61,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         vocabulary.
     only_for : label, sequence of labels or None, default=None
         True labels of the texts that edits may change, such as "spam"; all by default. Set it if only
-        some classes have an adversary.
+        some classes have an adversary. All of them must occur in y.
     C : float, default=1.0
         Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
         noisy labels.
@@ -274,13 +274,21 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             If a text has no feature of the model. The score of such a text is the intercept. The message
             lists the first ones, with their predicted label and the share of unknown tokens.
         """
-        _, rows, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
+        documents, rows, labels, edits, restrict = self._certified_inputs(
+            X, y, oracle, edit, max_changes
+        )
         warn_of_unknown_texts(
             X, rows, self.vectorizer_, lambda text: self.predict([text])[0], stacklevel=3
         )
         # Without labels every text may change.
         oracle = edits if y is None else restrict(edits)
         worst = self._worst_change(rows, labels, oracle, points=False)
+        if not edits.exact and len(self.classes_) > 2:
+            # `worst_case` compares the edits that are found for all labels.
+            allowed = _may_change(oracle, labels)
+            reached = self._worst_edits(edits, documents, rows, labels, allowed)[1]
+            attacked = np.minimum(worst.attacked, reached)
+            worst = replace(worst, attacked=attacked, bounds=np.minimum(worst.bounds, attacked))
         return worst.certificate(oracle, labels_given=y is not None)
 
     def worst_case(
@@ -350,7 +358,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             X, y, oracle, edit, max_changes
         )
         allowed = _may_change(restrict(edits), labels)
-        found = self._worst_edits(edits, documents, rows, labels, allowed)
+        found, _ = self._worst_edits(edits, documents, rows, labels, allowed)
         return [
             self.vectorizer_.edited(text, edits.edit, found.spots[i, :n], found.tokens[i, :n])
             for i, (text, n) in enumerate(zip(as_texts(X), found.counts.tolist(), strict=True))
@@ -414,8 +422,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         rows: Matrix,
         labels: BoundStructure,
         allowed: np.ndarray,
-    ) -> PlacedEdits:
-        """Return the edits of each text with the smallest margin, over all competitors."""
+    ) -> tuple[PlacedEdits, np.ndarray]:
+        """Return the edits of each text with the smallest margin over all competitors, and margins."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
         all_texts, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
@@ -429,7 +437,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             better = allowed & (reached < margins)
             margins[better] = reached[better]
             best = best.replaced(better, found)
-        return best
+        return best, margins
 
     def _weights_of_labels(self) -> np.ndarray:
         """Return one row of weights per label, of shape (n_classes, n_features)."""
@@ -461,7 +469,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             # scikit-learn's estimator checks require these words.
             raise ValueError("y should be a 1d array with one label per text, got None")
         labels = one_a_row(as_labels(y), len(texts))
-        self._check_only_for(labels)
+        check_targets(labels)
+        self.oracle.check_labels(np.unique(labels))
         vectorizer = self._new_vectorizer().fit(texts)
         documents = vectorizer.documents(texts)
         rows = vectorizer.rows(documents)
@@ -470,16 +479,6 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         problem = self._of_labels(rows, labels, oracle, sample_weight)
         problem.learned["vectorizer_"] = vectorizer
         return problem
-
-    def _check_only_for(self, labels: np.ndarray) -> None:
-        """Raise ValueError if `only_for` contains labels of y and other labels."""
-        if self.only_for is None:
-            return
-        listed = [self.only_for] if np.isscalar(self.only_for) else list(self.only_for)
-        known = set(labels.tolist())
-        unknown = [label for label in np.asarray(listed).tolist() if label not in known]
-        if unknown and len(unknown) < len(listed):
-            raise ValueError(f"only_for must contain only labels of y, {sorted(known)}, got {unknown}")
 
     def _edits(
         self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False

@@ -264,8 +264,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
                 f"class: {classes.tolist()[0]!r}"
             )
         # libsvm has a misleading message for negative factors.
-        counted = weights > 0
-        class_factors(self.class_weight, classes, y[counted], weights[counted])
+        class_factors(self.class_weight, np.unique(y), y, weights)
 
     @property
     def _native(self) -> bool:

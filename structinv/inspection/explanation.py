@@ -20,6 +20,7 @@ from ..estimators import (
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text_vectorizer import after_edits, as_texts
 from ..oracles import InvarianceOracle
+from ..oracles.support import rounding_error
 from ..other_models.layers import check_fitted, layers, names_after
 from ..other_models.thresholds import with_threshold_zero
 from ..utils.html import Part, marked
@@ -45,7 +46,8 @@ class Explanation(Tabulated):
     Attributes
     ----------
     features : ndarray of int of shape (t,)
-        Indices of the edited features.
+        Indices of the edited features. Features whose edit changes the margin only within rounding
+        errors are not in the list.
     names : ndarray of str of shape (t,)
         Names of the edited features: the names in `fit`, or "x0", "x1", ... if the features had no
         names. For a text, words and n-grams.
@@ -95,7 +97,10 @@ class Explanation(Tabulated):
     parts: list[Part] | None = None
 
     def _table(self) -> Table:
-        title = f"Worst edit: margin {self.margin:.4g} to {self.edited_margin:.4g}, {self._state()}"
+        effect = f"margin {self.margin:.4g} to {self.edited_margin:.4g}"
+        if not len(self.features):
+            effect = f"no edit was found that lowers the margin {self.margin:.4g}"
+        title = f"Worst edit: {effect}, {self._state()}"
         rows = [
             (str(name), *(f"{number:.4g}" for number in numbers))
             for name, *numbers in zip(self.names, self.before, self.after, self.changes, strict=True)
@@ -218,8 +223,14 @@ def explain_edit(
     worst, parts = _worst_case(model, X, label, oracle)
     edited = _dense_row(model.rows_of(worst))
     row = _dense_row(model.rows_of(X))
-    direction, offset = _margin_direction(model, edited, label)
+    direction, offset, sizes = _margin_direction(model, edited, label)
     changes = direction * (edited - row)
+    # A change within the rounding error of a prediction is no edit.
+    largest = np.maximum(np.abs(row), np.abs(edited))
+    rounding = rounding_error(model.rows_of(X)) * (sizes[:-1] @ largest + sizes[-1])
+    edited = np.where(np.abs(changes) > rounding, edited, row)
+    if parts is not None and np.array_equal(edited, row):
+        parts = [("kept", as_texts(X)[0])]
     touched = np.flatnonzero(edited != row)
     touched = touched[np.argsort(changes[touched], kind="stable")]
     margin = float(row @ direction + offset)
@@ -318,14 +329,20 @@ def _dense_row(X: Any) -> np.ndarray:
 
 def _margin_direction(
     model: InvariantLinearSVC | InvariantTextClassifier, edited: np.ndarray, label: Any
-) -> tuple[np.ndarray, float]:
-    """Return weights and intercept of the margin over the strongest competitor."""
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return weights and intercept of the margin over the strongest competitor.
+
+    The third result contains the sums of the absolute values of both scores' weights, with that of the
+    intercepts last.
+    """
     weights, intercept = model.coef_, np.ravel(model.intercept_)
     place = int(np.flatnonzero(model.classes_ == label)[0])
+    table = np.column_stack([weights, intercept])
     if len(weights) == 1:
         sign = 1.0 if place == 1 else -1.0
-        return sign * weights[0], float(sign * intercept[0])
+        return sign * weights[0], float(sign * intercept[0]), np.abs(table[0])
     scores = weights @ edited + intercept
     scores[place] = -np.inf
     competitor = int(np.argmax(scores))
-    return weights[place] - weights[competitor], float(intercept[place] - intercept[competitor])
+    margin = table[place] - table[competitor]
+    return margin[:-1], float(margin[-1]), np.abs(table[[place, competitor]]).sum(axis=0)

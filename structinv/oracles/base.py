@@ -526,7 +526,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         Parameters
         ----------
         labels : label or sequence of labels
-            True labels of the samples that change.
+            True labels of the samples that change. All of them must be classes of the model.
 
         Returns
         -------

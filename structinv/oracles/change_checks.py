@@ -5,21 +5,74 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import clone
 
+from ..utils import plugins
 from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, resolution
+from .base import InvarianceOracle
 from .changes import Changes
 from .checked_lists import averaged
 from .checked_oracle import bind, tangents_of
-from .trials import Trial, fail_where, inside, optional, raising_check_error
+from .trials import (
+    Trial,
+    fail_where,
+    inside,
+    optional,
+    orbits_of,
+    raising_check_error,
+    untouched,
+)
 
 # Number of draws in each check.
 _DRAWS = 5
+# Number of repeated calls of `orbit`. A random order of few members can be the same by chance.
+_REPEATS = 4
+
+
+def check_orbits(trial: Trial) -> None:
+    """Check that an `orbit` is not random, and does not depend on the other rows."""
+    for part in orbits_of(trial.oracle):
+        source = plugins.method(part, "orbit")
+        members = _orbit(part, trial.X)
+        for _ in range(_REPEATS):
+            message = f"{source} must not be random: another call returns other members"
+            _same(trial, message, _orbit(part, trial.X), members)
+        message = f"{source} must not depend on the other rows: a call with one row differs"
+        for row in range(len(trial.X)):
+            alone = _orbit(part, trial.X[[row]])
+            if alone.shape[1:] != members.shape[1:]:
+                raise CheckError(f"{message} ({trial.where(row)})")
+            found = members.copy()
+            found[row] = alone[0]
+            _same(trial, message, found, members)
+
+
+def _orbit(part: InvarianceOracle, X: np.ndarray) -> np.ndarray:
+    """Return the validated result of `orbit`."""
+    with untouched("orbit", X=X):
+        found = raising_check_error(part.orbit)(X)
+    return raising_check_error(plugins.members)(plugins.method(part, "orbit"), found, X)
+
+
+def check_largest(trial: Trial) -> None:
+    """Check that exact answers of a finite oracle are the largest of the members."""
+    bound = bind(trial.stored, trial.X, trial.y)
+    changes = raising_check_error(bound.changes)() if trial.oracle.finite else None
+    if changes is None:
+        return
+    members = np.moveaxis(raising_check_error(changes.members)(), 1, 0)
+    for direction in trial.directions:
+        answer, v = trial.answers[direction], trial.V[direction]
+        if answer.upper is None and answer.rho is None:
+            reached = np.max(members @ v - trial.tolerance(v, members), axis=0)
+            source = plugins.method(trial.oracle, "support")
+            message = f"{source} must return the largest of the members, but another one is larger"
+            fail_where(trial, reached > trial.values[direction], message, v)
 
 
 def check_list(trial: Trial) -> None:
     """Check that members, names, grades, scores and maps of a list are consistent."""
     optional(tangents_of)(trial.oracle, trial.X)
-    bound = bind(trial.oracle, trial.X, trial.y)
+    bound = bind(trial.stored, trial.X, trial.y)
     changes = raising_check_error(bound.changes)()
     if trial.oracle.finite and changes is None:
         raise CheckError("an oracle with finite = True must define orbit")
@@ -59,7 +112,7 @@ def check_draws(trial: Trial) -> None:
         return
     for size in (None, _DRAWS) if trial.oracle.finite else (_DRAWS,):
         name = "the list of all changes" if size is None else "the list of draws"
-        changes = optional(averaged)(trial.oracle, trial.X.shape[1], size)
+        changes = optional(averaged)(trial.stored, trial.X.shape[1], size)
         members = None if changes is None else optional(changes.on(trial.X).members)()
         if changes is None or members is None:
             continue

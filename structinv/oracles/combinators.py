@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..regions import Region
+from ..structures.label_codes import check_named_labels
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,
@@ -133,7 +134,8 @@ class OnlyFor(OracleWrapper, Combination):
     oracle : InvarianceOracle
         Oracle whose perturbations are restricted.
     labels : label or sequence of labels
-        True labels of the samples that change, as passed to ``fit``.
+        True labels of the samples that change, as passed to ``fit``. All of them must be classes of the
+        model. Some meta-estimators pass the labels 0, 1, ... to ``fit`` instead.
 
     See Also
     --------
@@ -204,14 +206,16 @@ class OnlyFor(OracleWrapper, Combination):
                 "only_for requires one class label per row: regressors and models with several labels "
                 "per row do not support it"
             )
-        y = np.asarray(y)
-        self._check_kind(y)
+        y, listed = np.asarray(y), self.listed()
+        if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
+            raise TypeError(
+                f"only_for: labels must have the type of y, text or numbers, got {self.labels!r}, but y "
+                f"contains {y[:3].tolist()}"
+            )
         return y
 
     def check_labels(self, classes: np.ndarray) -> None:
-        """Check that at least one of the labels is a class of the model.
-
-        Other labels are allowed, because one oracle may serve several models.
+        """Check that all labels are classes of the model.
 
         Parameters
         ----------
@@ -220,25 +224,11 @@ class OnlyFor(OracleWrapper, Combination):
 
         Raises
         ------
-        TypeError, ValueError
-            If no label is a class, or if only the labels or only the classes are strings.
+        ValueError
+            If a label is not a class. The string "1" is not the number 1.
         """
-        classes = np.asarray(classes)
-        self._check_kind(classes)
-        if not np.any(np.isin(classes, self.listed())):
-            raise ValueError(
-                f"only_for: labels must contain at least one of the classes {classes.tolist()}, got "
-                f"{brief(self.labels)}"
-            )
+        check_named_labels("only_for", self.listed().tolist(), classes)
         self.oracle.check_labels(classes)
-
-    def _check_kind(self, y: np.ndarray) -> None:
-        listed = self.listed()
-        if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
-            raise TypeError(
-                f"only_for: labels must have the type of y, text or numbers, got {brief(self.labels)}, "
-                f"but y contains {y[:3].tolist()}"
-            )
 
 
 class _BoundOnlyFor(BoundOracle):

@@ -98,7 +98,7 @@ class FiniteOracle(InvarianceOracle):
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         members = self._members(x[None, :])[0]
-        near = np.isclose(members, z, rtol=resolution(members), atol=1e-12)
+        near = np.abs(members - z) <= 1e-12 + resolution(members) * np.abs(z)
         return bool(np.any(np.all(near, axis=1)))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from functools import partial
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, Matrix, dense, refuse_masked
 from ..utils.parameters import brief
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
-from .change_checks import check_draws, check_list
+from .change_checks import check_draws, check_largest, check_list, check_orbits
 from .checked_lists import listed
 from .trials import (
     Trial,
@@ -30,6 +32,12 @@ from .witnesses import Witnesses
 
 # Maximum number of rows that are checked.
 _ROW_LIMIT = 12
+_LOG = logging.getLogger("structinv")
+_SILENT_SECONDS = 3.0
+_SLOW = (
+    "structinv: check_oracle takes longer than 3 seconds, because methods of {} are slow. It ends after "
+    "a few thousand calls. Pass fewer samples or a smaller n_directions for a shorter check."
+)
 
 
 def check_oracle(
@@ -48,6 +56,7 @@ def check_oracle(
     - An answer is not worse than x and does not exceed its `upper`.
     - No known member of S(x) exceeds an `upper`: answers for other directions, random members, the
       orbit, and candidates that `contains` accepts.
+    - An `orbit` is not random, and an exact answer is the largest of its members.
     - Members, names, scores and grades of a list are consistent.
     - Answers do not depend on other rows, their order, storage or precision, nor on earlier calls.
     - Arguments are not modified, and clones and pickles return the same answers.
@@ -87,9 +96,15 @@ def check_oracle(
     """
     dense, labels = _checked_rows(oracle, X, y)
     oracle.validate(dense.shape[1])
-    trial = Trial.start(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
-    for check in _CHECKS:
-        check(trial)
+    notice = Timer(_SILENT_SECONDS, _LOG.warning, [_SLOW.format(type(oracle).__name__)])
+    notice.daemon = True
+    notice.start()
+    try:
+        trial = Trial.start(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
+        for check in _CHECKS:
+            check(trial)
+    finally:
+        notice.cancel()
 
 
 def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -231,13 +246,13 @@ def _check_blocks(trial: Trial) -> None:
     compare("a call with permuted row numbers", trial.bound, order, order)
     compare("a call for some of the rows", trial.bound, slice(1, n), each[1:])
     labels = None if trial.y is None else trial.y[order]
-    compare("permuted rows", trial.oracle.bind(trial.X[order], labels), ALL_ROWS, order)
+    compare("permuted rows", trial.stored.bind(trial.X[order], labels), ALL_ROWS, order)
     for row in range(n):
         rows = np.array([row])
         compare("a call for one row", trial.bound, rows, rows)
         labels = None if trial.y is None else trial.y[rows]
         compare(
-            "an oracle bound to a single row", trial.oracle.bind(trial.X[rows], labels), ALL_ROWS, rows
+            "an oracle bound to a single row", trial.stored.bind(trial.X[rows], labels), ALL_ROWS, rows
         )
 
 
@@ -260,7 +275,7 @@ def _check_storage(trial: Trial) -> None:
 
 def _compare_all(trial: Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9) -> None:
     with untouched("bind", X=X, y=trial.y):
-        bound = trial.oracle.bind(X, trial.y)
+        bound = trial.stored.bind(X, trial.y)
     for k in trial.directions:
         answer = trial.answer(bound, V[k], trial.costs[k])
         wanted = [trial.values[k], trial.upper[k]]
@@ -332,7 +347,7 @@ def _check_flags(trial: Trial) -> None:
     exact = [k for k in trial.directions if trial.answers[k].upper is None]
     if trial.oracle.additive:
         shift = trial.rng.standard_normal(trial.X.shape)
-        bound = trial.oracle.bind(trial.X + shift, trial.y)
+        bound = trial.stored.bind(trial.X + shift, trial.y)
         for k in exact:
             answer = trial.answer(bound, trial.V[k], trial.costs[k])
             moved = value_of(answer, trial.V[k], trial.costs[k])
@@ -353,8 +368,10 @@ def _check_flags(trial: Trial) -> None:
 
 
 _CHECKS = (
+    check_orbits,
     _check_identity,
     _check_upper,
+    check_largest,
     _check_membership,
     _check_cross,
     _check_members,

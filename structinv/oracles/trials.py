@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..utils import plugins
 from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, Matrix, count, resolution
 from .base import BoundOracle, InvarianceOracle, Support
@@ -26,6 +28,8 @@ class Trial:
     V: np.ndarray
     costs: np.ndarray
     rng: np.random.Generator
+    # The oracle with stored orbits.
+    stored: InvarianceOracle = field(init=False)
     bound: BoundOracle = field(init=False)
     answers: list[Support] = field(init=False)
     points: np.ndarray = field(init=False)
@@ -56,8 +60,9 @@ class Trial:
         return trial
 
     def _answer_all(self) -> None:
+        self.stored = with_stored_orbits(self.oracle)
         with untouched("bind", X=self.X, y=self.y):
-            self.bound = self.oracle.bind(self.X, self.y)
+            self.bound = self.stored.bind(self.X, self.y)
         self.answers = [self.answer(self.bound, self.V[k], self.costs[k]) for k in self.directions]
         self.points = np.stack([answer.points for answer in self.answers])
         self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
@@ -149,6 +154,41 @@ def _check_form(answer: Support, n: int, X: Matrix) -> None:
             raise CheckError(f"{name} must not be NaN or -infinity")
     if answer.rho is not None and not np.all((answer.rho >= 0) & (answer.rho <= 1)):
         raise CheckError(f"rho must lie in [0, 1], got {answer.rho}")
+
+
+def orbits_of(oracle: InvarianceOracle) -> Iterator[InvarianceOracle]:
+    """Yield the oracle and its parts whose `orbit` a third-party class defines."""
+    if plugins.writes(oracle, "orbit"):
+        yield oracle
+    for part in oracle._parts().values():
+        yield from orbits_of(part)
+
+
+def with_stored_orbits(oracle: InvarianceOracle) -> InvarianceOracle:
+    """Return an oracle that calls each third-party `orbit` once for the same rows.
+
+    A custom `orbit` can take milliseconds, and `contains` of a finite oracle calls it for each point.
+    `check_orbits` compares several calls of the original method.
+    """
+    oracle = oracle._with_parts(with_stored_orbits)
+    if not plugins.writes(oracle, "orbit"):
+        return oracle
+    oracle, orbit, stored = copy.copy(oracle), oracle.orbit, {}
+
+    def stored_orbit(X: Matrix) -> np.ndarray:
+        key = _content(X)
+        if key not in stored:
+            stored[key] = orbit(X)
+        return copy.copy(stored[key])
+
+    oracle.__dict__["orbit"] = stored_orbit
+    return oracle
+
+
+def _content(X: Matrix) -> Hashable:
+    """Return numbers and storage of rows as a key."""
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    return X.shape, *((part.dtype.str, part.strides, part.tobytes()) for part in parts)
 
 
 @contextmanager

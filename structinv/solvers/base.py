@@ -98,8 +98,8 @@ _ADVICE = {
         "has other rows or a larger perturbation set, or a kernel is not positive semi-definite."
     ),
     Status.COMPRESSED: (
-        "the model was compressed after the fit, so it is not optimal: compression_error_ bounds the "
-        "change of every score; keep more support vectors for a smaller change."
+        "the model was compressed after the fit, so it is not optimal: compression_error_ is the "
+        "largest change of a score at the support vectors; keep more of them for a smaller change."
     ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
 }

@@ -164,6 +164,21 @@ class Space(ABC):
             Values.
         """
 
+    def of_rows(self, rows: Rows) -> Space:
+        """Return the space for some of the rows, if it has constants for each row.
+
+        Parameters
+        ----------
+        rows : ndarray of int, or slice
+            Indices of the rows.
+
+        Returns
+        -------
+        Space
+            The space.
+        """
+        return self
+
     def member_values(self, f: Element, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
         """Return the values of the functions at all elements of S(x).
 

@@ -368,3 +368,6 @@ class OffsetSpace(ExplicitSpace):
 
     def values(self, f: np.ndarray, X: Matrix) -> np.ndarray:
         return super().values(f, X) + self.offsets
+
+    def of_rows(self, rows: Rows) -> OffsetSpace:
+        return OffsetSpace(self, take(self.offsets, rows))

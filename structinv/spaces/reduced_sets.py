@@ -9,7 +9,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
-from ..kernels.kernel_utils import half_norms, squared_norms
+from ..kernels.kernel_utils import half_norms
 from .kernel_tiles import expand
 
 # Weight of ``|g - f|^2`` in the score criterion of `best_coefficients`, as a fraction of the mean of
@@ -213,8 +213,8 @@ def _independent(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.tril(factor[:rank, :rank]), order[:rank] - 1
 
 
-def norm_of_difference(f: TargetExpansion, points: np.ndarray, new: np.ndarray) -> float:
-    """Return an upper bound of ``|f - g|`` over all outputs, with rounding errors.
+def largest_change(f: TargetExpansion, points: np.ndarray, new: np.ndarray) -> float:
+    """Return the largest difference of an output of f and g at the atoms of f.
 
     Parameters
     ----------
@@ -225,17 +225,5 @@ def norm_of_difference(f: TargetExpansion, points: np.ndarray, new: np.ndarray) 
     new : ndarray of shape (m, n_outputs)
         Coefficients of g.
     """
-    kernel, new = f.kernel, new.astype(np.float64)
-    across, square = kernel_matrix(kernel, f.points, points), kernel_matrix(kernel, points, points)
-    # ``|f - g|^2``: the inner product of f - g with its expansion, per output.
-    squares = np.sum(f.coefficients * (f.values - across @ new), axis=0)
-    squares -= np.sum(new * (across.T @ f.coefficients - square @ new), axis=0)
-    both, sizes = np.concatenate([f.points, points]), np.abs(np.concatenate([f.coefficients, new]))
-    norm_sums = np.sqrt(kernel_diagonal(kernel, both).astype(np.float64)) @ sizes
-    slope = kernel.lipschitz(both.shape[1])
-    slope = slope if np.isfinite(slope) else 0.0
-    # Cancellation errors of squared distances |x|^2 + |y|^2 - 2 <x, y>.
-    lengths = 2.0 * slope**2 * sizes.sum(axis=0) * (squared_norms(both) @ sizes)
-    terms = 16.0 + np.sqrt(both.shape[1]) + np.sqrt(len(both))
-    rounding = float(np.finfo(across.dtype).eps) * (terms * norm_sums**2 + lengths)
-    return float(np.sqrt(np.sum(np.maximum(squares, 0.0) + rounding)))
+    values = kernel_matrix(f.kernel, f.points, points) @ new.astype(np.float64)
+    return float(np.max(np.abs(f.values - values), initial=0.0))

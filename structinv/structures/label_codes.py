@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -49,6 +52,29 @@ def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         unknown = list(dict.fromkeys(y[codes < 0].tolist()))
         raise ValueError(f"y contains labels that are not among the classes: {unknown}")
     return codes
+
+
+def check_named_labels(argument: str, named: Iterable[Any], classes: np.ndarray) -> None:
+    """Raise ValueError if a parameter names a label that is not a class.
+
+    Some meta-estimators fit a model on codes 0, 1, ... instead of the labels. The message mentions it if
+    the classes are such codes.
+    """
+    classes = np.asarray(classes)
+    known = classes.tolist()
+    # A comparison of lists distinguishes 1 and "1", and needs no hash.
+    unknown = [label for label in named if label not in known]
+    if not unknown:
+        return
+    message = f"{argument}: labels must be among the classes {known}, got {unknown[0]!r}"
+    if classes.dtype.kind in "iu" and known == list(range(len(known))):
+        message += (
+            ". If the labels of your y are not 0, 1, ..., a meta-estimator has probably encoded y as 0, "
+            "1, ..., as cross_val_predict(method='decision_function') and "
+            "CalibratedClassifierCV(ensemble=False) do: pass y with the labels 0, 1, ... and name them, "
+            "or use CalibratedClassifierCV(ensemble=True)"
+        )
+    raise ValueError(message)
 
 
 def check_cost(cost: ArrayLike | None, classes: np.ndarray) -> np.ndarray:

@@ -111,11 +111,7 @@ class OneChange(WorstCase):
 
     def validate(self, space: Space) -> None:
         super().validate(space)
-        if "linear in x" not in space.capabilities and not self.oracle.finite:
-            raise ValueError(
-                "oracle must be finite if functions are not linear in x and all labels of a row share "
-                f"one perturbation, got {self.oracle!r}"
-            )
+        check_one_change(space, self.oracle)
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
@@ -175,3 +171,12 @@ class OneChange(WorstCase):
             moved = -self.labels.moved(found.labels.ravel(), own, layout)
         normals = space.normals(found.points, coefficients, None, moved)
         return Planes(normals, found.costs, found.upper, found.gains + found.costs)
+
+
+def check_one_change(space: Space, oracle: InvarianceOracle) -> None:
+    """Raise ValueError unless a joint perturbation of all labels can be found."""
+    if "linear in x" not in space.capabilities and not oracle.finite:
+        raise ValueError(
+            "oracle must be finite if functions are not linear in x and all labels of a row share "
+            f"one perturbation, got {oracle!r}"
+        )
