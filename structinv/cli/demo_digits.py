@@ -18,6 +18,7 @@ from ..inspection.figures import saved
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
 from ..oracles.checked_lists import listed
 from ..utils.jit import Stopwatch
+from ..utils.ties import first_best
 from .demo_plots import Errors, plot_errors
 from .reports import percent
 
@@ -148,7 +149,7 @@ def _draw_worst(fit: KernelFit, path: Path) -> None:
     before = fit.model.certify(X, y, oracle=Identity()).attacked
     after = fit.model.certify(X, y).attacked
     losses = np.where(y == fit.model.classes_[:, None], before - after, -np.inf)
-    shown = np.argmax(losses, axis=1)
+    shown = first_best(losses)
     worst = fit.model.worst_case(X[shown], y[shown])
     names = name_changes(transformations(), X[shown], worst)
     titles = [

@@ -24,6 +24,7 @@ from ..oracles import InvarianceOracle
 from ..utils.html import Part, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, Tabulated
+from ..utils.ties import best_first, first_best
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
 # Functions for other models.
@@ -203,7 +204,7 @@ def explain_edit(
     direction, offset = _margin_direction(model, edited, label)
     changes = direction * (edited - row)
     touched = np.flatnonzero(edited != row)
-    touched = touched[np.argsort(changes[touched], kind="stable")]
+    touched = touched[best_first(-changes[touched])]
     margin = float(row @ direction + offset)
     return Explanation(
         features=touched,
@@ -286,5 +287,5 @@ def _margin_direction(
         return sign * weights[0], float(sign * intercept[0])
     scores = weights @ edited + intercept
     scores[place] = -np.inf
-    competitor = int(np.argmax(scores))
+    competitor = int(first_best(scores[None])[0])
     return weights[place] - weights[competitor], float(intercept[place] - intercept[competitor])
