@@ -65,7 +65,7 @@ def new(tmp_path, monkeypatch):
     path.write_text(text)
 
     def read():
-        names = {}
+        names = {"__name__": "functions"}
         exec(compile(text, str(path), "exec"), names)
         return names["grown"]
 

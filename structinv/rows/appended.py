@@ -100,17 +100,22 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
         if each not in _KIND_NAMES:
             raise ValueError(
                 "labels must be strings, integers, booleans or floats, got "
-                f"{found[row]!r} in row {before + row}"
+                f"{_plain(found, row)!r} in row {before + row}"
             )
         kind = kind or each
         if each != kind:
             raise ValueError(
-                f"labels must be of one kind, got {found[row]!r} in row {before + row} after "
+                f"labels must be of one kind, got {_plain(found, row)!r} in row {before + row} after "
                 f"{_KIND_NAMES[kind]}"
             )
     if kind is None:
         return found
     return _CONVERTED[kind](found, before)
+
+
+def _plain(labels: np.ndarray, row: int) -> Any:
+    """Return a label as a Python object, whose `repr` does not depend on the version of NumPy."""
+    return labels[row : row + 1].tolist()[0]
 
 
 def _strings(labels: np.ndarray, before: int) -> np.ndarray:
