@@ -99,7 +99,8 @@ def test_a_folder_for_compiled_functions_is_used_where_it_is_named(tmp_path):
 
 def test_a_missing_cache_is_warned_of_once(monkeypatch, silent, caplog):
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "")
+    # Numba has this setting since version 0.62.
+    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "", raising=False)
     functions = [njit(cache=True, nogil=True)(lambda x: x + 1) for _ in range(3)]
     assert [function(1) for function in functions] == [2, 2, 2]
     (record,) = caplog.records

@@ -209,11 +209,15 @@ class Wider(Box):
     """An oracle of somebody's own."""
 
 
+class Forest(RandomForestClassifier):
+    """A model of somebody's own."""
+
+
 @pytest.mark.parametrize(
     "model",
     [
-        RandomForestClassifier(3, random_state=0),
-        make_pipeline(StandardScaler(), RandomForestClassifier(3, random_state=0)),
+        Forest(3, random_state=0),
+        make_pipeline(StandardScaler(), Forest(3, random_state=0)),
         InvariantLinearSVC(Wider(0.1), random_state=0),
     ],
     ids=lambda model: type(model).__name__,

@@ -213,11 +213,12 @@ class TestContent:
         cells = re.findall(r"\d+\.\d %", row)
         assert [cells[k] for k in (0, 2, 3, 4)] == [f"{100 * each:.1f} %" for each in numbers]
 
-    def test_edited_words_are_marked(self, pages):
-        assert {"del"} <= set(pages["texts"].names)
-        assert "[-" in pages["texts"].texts["examples"]
-        assert {"del", "u"} & set(pages["pipeline"].names)
-        assert ATTACK.partition(">")[0] in pages["pipeline"].texts["examples"]
+    @pytest.mark.parametrize("case", [texts, pipeline])
+    def test_edited_words_are_marked(self, tmp_path, case):
+        # All rows: many have equal margins.
+        page = written(tmp_path, *case(), n_examples=len(TEXTS))
+        assert {"del", "u"} & set(page.names)
+        assert ATTACK.partition(">")[0] in page.texts["examples"]
 
     def test_images_are_shown_before_and_after(self, pages):
         for name in ("digits", "linear digits", "color"):

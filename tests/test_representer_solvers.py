@@ -296,7 +296,8 @@ def test_a_working_set_without_memory_raises():
 @pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd"])
 def test_a_solution_starts_another_weight(method):
     first, second = problem("hinge", "huber", nu=0.05), problem("hinge", "huber", nu=0.06)
-    start = solved(first, method, 1e-5, 3000)
+    # The first solution is closer: smoothed losses have other slopes at the function than the planes.
+    start = solved(first, method, 1e-6, 3000)
     assert solved(first, method, 1e-5, 3000, warm_start=start).iterations == 0
     # Slopes are known, so that a space of its own is no hindrance.
     terms = [first.terms[0], Penalty(first.terms[1].functionals, PENALTIES["huber"], 0.06)]

@@ -291,7 +291,7 @@ class TestLabels:
             (["a"], [1], "must be of one kind, got 1 in row 1 after strings"),
             ([1], [1.5], "must be of one kind, got 1.5 in row 1 after integers"),
             ([True], [1], "must be of one kind, got 1 in row 1 after booleans"),
-            ([1], np.array([True]), "must be of one kind, got np.True_ in row 1 after integers"),
+            ([1], np.array([True]), "must be of one kind, got True in row 1 after integers"),
             ([1.0], [np.nan], "must be finite, got nan in row 1"),
             ([1], [2**70], f"must be 64-bit integers, got {2**70} in row 1"),
             (

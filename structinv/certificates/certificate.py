@@ -26,6 +26,7 @@ from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import TextEditsWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
 from ..utils.summaries import Summarized, Summary, how_many, number_of, one_line, share
+from ..utils.ties import first_best
 
 # Tolerance for rows of length 1.
 UNIT = 1e-5
@@ -490,7 +491,7 @@ class _Portion:
         margins = [Violations.of_levels(found) for found in each]
         nearest = [self._nearest(found, codes, layout) for found in margins]
         competitors, attacked, bounds = zip(*nearest, strict=True)
-        scenario = np.argmin(attacked, axis=0)
+        scenario = first_best(-np.transpose(attacked))
         rounding = [self._rounding_of(found, layout) for found in margins]
         # A labeling that is not allowed is never predicted, so its margin is minus infinity.
         change = WorstChange(

@@ -19,6 +19,7 @@ from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
 from ..oracles.checked_lists import listed
 from ..report.section import percent
 from ..utils.jit import Stopwatch
+from ..utils.ties import first_best
 from .demo_plots import Errors, plot_errors
 
 _KERNEL: dict[str, Any] = {"gamma": 0.2, "C": 10.0}
@@ -148,7 +149,7 @@ def _draw_worst(fit: KernelFit, path: Path) -> None:
     before = fit.model.certify(X, y, oracle=Identity()).attacked
     after = fit.model.certify(X, y).attacked
     losses = np.where(y == fit.model.classes_[:, None], before - after, -np.inf)
-    shown = np.argmax(losses, axis=1)
+    shown = first_best(losses)
     worst = fit.model.worst_case(X[shown], y[shown])
     names = name_changes(transformations(), X[shown], worst)
     titles = [f"label {y[row]}" for row in shown]

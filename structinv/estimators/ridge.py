@@ -22,6 +22,7 @@ from ..utils import plugins
 from ..utils.matrices import independent, refuse_half_or_masked, refuse_masked
 from ..utils.parameters import brief, check_boolean, check_number
 from ..utils.resources import check_memory
+from ..utils.ties import first_best
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
 from .parameters import checked_weights
 from .resource_estimates import ResourceEstimateMixin
@@ -379,7 +380,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         else:
             self.scores_ = self._scores_of(y[used] - residuals, given[used], own)
         self._check_scores(self.scores_)
-        best = int(np.argmax(self.scores_))
+        best = int(first_best(self.scores_[None])[0])
         self.best_score_ = float(self.scores_[best])
         self.alpha_ = float(self.alphas_[best])
         coefficients = np.zeros((len(X), path.coefficients.shape[2]))

@@ -26,6 +26,7 @@ from ..other_models.thresholds import with_threshold_zero
 from ..utils.html import Part, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, Tabulated
+from ..utils.ties import best_first, first_best
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
 # Functions for other models.
@@ -232,7 +233,7 @@ def explain_edit(
     if parts is not None and np.array_equal(edited, row):
         parts = [("kept", as_texts(X)[0])]
     touched = np.flatnonzero(edited != row)
-    touched = touched[np.argsort(changes[touched], kind="stable")]
+    touched = touched[best_first(-changes[touched])]
     margin = float(row @ direction + offset)
     return Explanation(
         features=touched,
@@ -343,6 +344,6 @@ def _margin_direction(
         return sign * weights[0], float(sign * intercept[0]), np.abs(table[0])
     scores = weights @ edited + intercept
     scores[place] = -np.inf
-    competitor = int(np.argmax(scores))
+    competitor = int(first_best(scores[None])[0])
     margin = table[place] - table[competitor]
     return margin[:-1], float(margin[-1]), np.abs(table[[place, competitor]]).sum(axis=0)

@@ -19,6 +19,7 @@ from ..utils.html import escaped, image
 from ..utils.labels import columns_of, in_order
 from ..utils.matrices import dense, refuse_masked
 from ..utils.summaries import number_of
+from ..utils.ties import first_best
 from .figures import single_axes
 
 if TYPE_CHECKING:
@@ -525,7 +526,7 @@ def name_changes(
     changes = listed(bound)
     names, members = changes.names, changes.members()
     distances = np.sum(np.square(members - others[:, None]), axis=2)
-    return [names[number] for number in np.argmin(distances, axis=1)]
+    return [names[number] for number in first_best(-distances)]
 
 
 def _named(estimator: Any, X: Any, worst: np.ndarray, y: ArrayLike) -> list[str] | None:

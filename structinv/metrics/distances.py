@@ -13,6 +13,7 @@ from ..oracles.columns import with_numbers
 from ..utils.labels import columns_of
 from ..utils.parameters import check_boolean, check_integer
 from ..utils.resources import check_memory
+from ..utils.ties import best_first, first_best
 from .comparison import check_sides, compare, sets_of, table
 
 # Number of distances in memory in `nearest`.
@@ -353,10 +354,5 @@ def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
 def _smallest(distances: np.ndarray, k: int) -> np.ndarray:
     """Return the columns of the k smallest entries of each row, increasing; ties by column."""
     if k == 1:
-        return np.argmin(distances, axis=1)[:, None]
-    limits = np.partition(distances, k - 1, axis=1)[:, k - 1]
-    chosen = np.empty((len(distances), k), dtype=np.intp)
-    for i, (row, limit) in enumerate(zip(distances, limits, strict=True)):
-        candidates = np.flatnonzero(row <= limit)
-        chosen[i] = candidates[np.argsort(row[candidates], kind="stable")[:k]]
-    return chosen
+        return first_best(-distances)[:, None]
+    return np.array([best_first(-row, k) for row in distances], dtype=np.intp).reshape(-1, k)

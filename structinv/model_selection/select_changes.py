@@ -20,6 +20,7 @@ from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
 from ..utils.summaries import Table, Tabulated
+from ..utils.ties import first_best
 from .held_out import Fold, HeldOutRows, Scores, held_out
 from .plots import columns_of, plot_settings
 
@@ -390,10 +391,10 @@ def _best(table: dict[str, Any], clean_loss: float | None) -> int:
             stacklevel=3,
         )
         usable = np.ones(len(usable), dtype=bool)
-    leader = max(np.flatnonzero(usable), key=lambda number: table["clean"][number])
+    leader = first_best(np.where(usable, table["clean"], -np.inf)[None])[0]
     loss = table["clean_error"][leader] if clean_loss is None else clean_loss
     # Tolerance for rounding errors of the means.
     good = usable & (table["clean"] >= table["clean"][leader] - loss - 1e-12)
-    return int(
-        max(np.flatnonzero(good), key=lambda n: (round(table["certified"][n], 12), table["clean"][n]))
-    )
+    certified = np.where(good, table["certified"], -np.inf)
+    tied = certified >= np.max(certified) - 1e-12
+    return int(first_best(np.where(tied, table["clean"], -np.inf)[None])[0])

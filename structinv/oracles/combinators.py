@@ -24,6 +24,7 @@ from ..utils.matrices import (
     take,
 )
 from ..utils.parameters import brief
+from ..utils.ties import TIES
 from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
@@ -545,7 +546,8 @@ def best_of(
         answers = [_with_grades(answer, cost) for answer in answers]
     values = np.stack([attained_by(answer, V, assign, cost) for answer in answers])
     grades = [np.ones(len(assign)) if a.rho is None else a.rho for a in answers]
-    ties = np.where(values == np.max(values, axis=0), grades, -1.0)
+    highest = np.max(values, axis=0)
+    ties = np.where(values >= highest - TIES * np.abs(highest), grades, -1.0)
     choice = np.argmax(ties, axis=0)
     upper = None
     if any(answer.upper is not None for answer in answers):

@@ -22,6 +22,7 @@ from ..utils.matrices import (
     select,
     take,
 )
+from ..utils.ties import first_best
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
@@ -193,7 +194,7 @@ class _BoundCompose(BoundOracle):
         """Return the best member if the left part is a list of fixed linear maps."""
         answers = [self._ungraded(self.right, rows, W, assign) for W in maps]
         values = [row_dots(a.points, W, assign) for a, W in zip(answers, maps, strict=True)]
-        choice = np.argmax(values, axis=0)
+        choice = first_best(np.transpose(values))
         sources = select(choice, [answer.points for answer in answers])
         points = dense_rows(left.on(sources, self._labels(rows)).points(ALL_ROWS, choice))
         upper = None

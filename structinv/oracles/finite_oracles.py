@@ -9,6 +9,7 @@ import numpy as np
 
 from ..utils import plugins
 from ..utils.matrices import Matrix, dense_rows, refuse_masked, resolution
+from ..utils.ties import first_best
 from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support
 from .changes import Changes
@@ -114,5 +115,5 @@ def best_of_list(
     if grades is not None:
         assert cost is not None
         scores = scores + cost[:, None] * grades
-    best = np.argmax(scores, axis=1)
+    best = first_best(scores)
     return Support(members[np.arange(len(members)), best], rho=None if grades is None else grades[best])

@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from ..utils.jit import njit
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_threads, rounding, take
 from ..utils.parameters import check_number
+from ..utils.ties import TIES
 from .arguments import check_directions
 from .base import Support
 from .changes import Changes, LinearChanges, draw_names
@@ -387,5 +388,5 @@ def _best_orders(X, V, assign, orders, best):
             value = 0.0
             for j in range(len(v)):
                 value += v[j] * x[orders[s, j]]
-            if value > best_value:
+            if value - best_value > TIES * abs(value):
                 best_value, best[i] = value, s

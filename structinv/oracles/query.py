@@ -11,6 +11,7 @@ import numpy as np
 from ..structures.competitors import Competitors
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, Rows, in_threads, interleave, pick, products, stack
+from ..utils.ties import TIES
 from .support import rounding_error
 
 if TYPE_CHECKING:
@@ -422,7 +423,8 @@ def _best_members(values, outputs, signs, codes, label_costs, slack, grades, gai
                     factor * (signs[k] * label_values[m] - signs[c] * true_values[m])
                     + cost * grades[row, m]
                 )
-                if value > best_value:
-                    best_member, best_value = m, value
+                if value - best_value > TIES * abs(value):
+                    best_member = m
+                best_value = max(best_value, value)
             costs[i, k] = cost * grades[row, best_member]
             gains[i, k], members[i, k] = best_value - costs[i, k], best_member

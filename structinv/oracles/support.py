@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, row_dots, row_sizes
+from ..utils.ties import TIES
 
 # Grades of perturbations, as in `InvarianceOracle.discounted`.
 Grades: TypeAlias = float | Sequence[float]
@@ -77,7 +78,7 @@ class Support:
     def rounding(
         self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, constant_sizes: np.ndarray
     ) -> np.ndarray:
-        """Bound the difference of `values` and predicted scores due to rounding.
+        """Bound the difference of `values` and predicted scores due to rounding and ties.
 
         Parameters
         ----------
@@ -95,7 +96,9 @@ class Support:
         array of shape (n_samples,)
             Bound of the rounding error.
         """
-        return rounding_error(self.points) * (row_sizes(self.points, sizes, assign) + constant_sizes)
+        size = row_sizes(self.points, sizes, assign)
+        own = size if np.array_equal(np.abs(V), sizes) else row_sizes(self.points, np.abs(V), assign)
+        return rounding_error(self.points) * (size + constant_sizes) + 2 * TIES * own
 
     def gains_and_costs(
         self, V: np.ndarray, assign: np.ndarray, constants: np.ndarray, costs_at_1: np.ndarray
@@ -176,7 +179,8 @@ class DeferredSupport(Support):
         """Bound the effect of rounding errors, without points if ``|V| = sizes``."""
         if "points" in vars(self) or not np.array_equal(np.abs(V), sizes):
             return super().rounding(V, sizes, assign, constant_sizes)
-        return rounding_error(self._rows) * (self.maxima()[1] + constant_sizes)
+        size = self.maxima()[1]
+        return rounding_error(self._rows) * (size + constant_sizes) + 2 * TIES * size
 
 
 def rounding_error(points: Matrix) -> float:

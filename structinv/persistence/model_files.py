@@ -58,6 +58,9 @@ _TRUSTED = (
     "sklearn.model_selection._split.StratifiedShuffleSplit",
     "sklearn.model_selection._split.TimeSeriesSplit",
     "sklearn.utils._bunch.Bunch",
+    # Scorers of scikit-learn 1.7 have them.
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 )
 
 

@@ -23,6 +23,7 @@ from ..inspection.image_displays import transform_counts, worst_cases
 from ..oracles import Identity, InvarianceOracle
 from ..utils.html import Html, Part, escaped, image, marked
 from ..utils.matrices import dense
+from ..utils.ties import best_first
 from .section import Section, facts, percent, share, table
 from .subject import Subject, oracle_name, short_name
 
@@ -166,7 +167,7 @@ class RowSubject(Subject):
         rows = []
         for name, row in zip(names, weights, strict=True):
             effects = row * means
-            best = np.argsort(-effects, kind="stable")[:_MOST_FEATURES]
+            best = best_first(effects)[:_MOST_FEATURES]
             # Rounding errors of weights are not effects.
             least = _NO_EFFECT * np.abs(effects).max(initial=0.0)
             listed = [f"{self.name(k)} ({effects[k]:.3g})" for k in best if effects[k] > least]
@@ -258,7 +259,7 @@ class RowSubject(Subject):
             self.model.certify(each, [label], oracle=Identity()).attacked[0] for each in (row, worst)
         ]
         moved = np.flatnonzero(before != after)
-        moved = moved[np.argsort(-np.abs(after - before)[moved], kind="stable")]
+        moved = moved[best_first(np.abs(after - before)[moved])]
         rows = [(self.name(int(k)), f"{before[k]:.4g}", f"{after[k]:.4g}") for k in moved[:_MOST_EDITED]]
         text = f"Margin {margins[0]:.4g} to {margins[1]:.4g}."
         if not rows:

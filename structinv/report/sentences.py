@@ -16,6 +16,7 @@ from ..oracles import Budget, InvarianceOracle
 from ..utils.html import Html, escaped, marked
 from ..utils.matrices import dense
 from ..utils.summaries import number_of
+from ..utils.ties import best_first
 from .section import Section, percent, share, table
 from .subject import Subject
 
@@ -103,7 +104,7 @@ class SentenceSubject(Subject):
             return Section("decisive", "Decisive features", [text])
         rows = []
         for name, row in zip(self.class_names, weights, strict=True):
-            best = np.argsort(-row, kind="stable")[:_MOST_FEATURES]
+            best = best_first(row)[:_MOST_FEATURES]
             listed = [f"{self.name(int(k))} ({row[k]:.3g})" for k in best if row[k] > 0]
             rows.append((name, ", ".join(listed) or "none"))
         content: list[str | Html] = [

@@ -26,6 +26,7 @@ from ..structures import Sequence as SequenceStructure
 from ..utils import html
 from ..utils.files import write_atomically
 from ..utils.parameters import check_integer
+from ..utils.ties import best_first
 from .about import about, package_version, parameters, training
 from .accuracy import accuracy, check_numbers, levels
 from .limits import limits
@@ -253,7 +254,7 @@ def _sections(subject: Subject, numbers: list[int], n_examples: int) -> tuple[li
 def _chosen(subject: Subject, certificate: Any, number: int) -> np.ndarray:
     """Return the correctly classified samples with the smallest margins under attack."""
     correct = np.flatnonzero(subject.correct)
-    return correct[np.argsort(certificate.attacked[correct], kind="stable")][:number]
+    return correct[best_first(-certificate.attacked[correct])[:number]]
 
 
 def _template() -> Any:

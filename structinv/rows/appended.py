@@ -101,17 +101,22 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
         if each not in _KIND_NAMES:
             raise ValueError(
                 "labels must be strings, integers, booleans or floats, got "
-                f"{shown(repr(found[row]))} in row {before + row}"
+                f"{shown(repr(_plain(found, row)))} in row {before + row}"
             )
         kind = kind or each
         if each != kind:
             raise ValueError(
-                f"labels must be of one kind, got {shown(repr(found[row]))} in row {before + row} after "
-                f"{_KIND_NAMES[kind]}"
+                f"labels must be of one kind, got {shown(repr(_plain(found, row)))} in row {before + row} "
+                f"after {_KIND_NAMES[kind]}"
             )
     if kind is None:
         return found
     return _CONVERTED[kind](found, before)
+
+
+def _plain(labels: np.ndarray, row: int) -> Any:
+    """Return a label as a Python object, whose `repr` does not depend on the version of NumPy."""
+    return labels[row : row + 1].tolist()[0]
 
 
 def _strings(labels: np.ndarray, before: int) -> np.ndarray:

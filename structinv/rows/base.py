@@ -61,6 +61,11 @@ class RowSource(ABC):
             "its method block"
         )
 
+    @property
+    def ndim(self) -> int:
+        """Raise TypeError, as the conversion does that scikit-learn tries next."""
+        return np.asarray(self).ndim
+
     @abstractmethod
     def block(self, start: int, stop: int) -> Matrix:
         """Read the rows from `start` to `stop`, exclusive.

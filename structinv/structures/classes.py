@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..utils.ties import first_best
 from .base import Structure
 from .competitors import Competitors, LabelFunctions
 from .decodings import Decoding, Separation
@@ -54,7 +55,7 @@ class RowStructure(Structure):
     ) -> Decoding:
         others = potentials.copy()
         others[np.arange(len(codes)), codes] = -np.inf
-        labels = np.argmax(others, axis=1)
+        labels = first_best(others)
         return Decoding(labels, others[np.arange(len(codes)), labels])
 
     def best_by_wrong(

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from ...utils import plugins
 from ...utils.matrices import Matrix, rounding, row_dots
+from ...utils.ties import first_best
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
 from ..changes import Changes, draw_names
@@ -126,7 +127,7 @@ class ImageOracle(ImageFamily):
         if exact is not None:
             return exact
         maps = self._maps(shape)
-        best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
+        best = first_best(maps.facing_scores(rows, V, assign))
         if self.finite:
             return Support(maps.apply(rows, best[:, None])[:, 0])
         points = maps.apply(rows, best[:, None])[:, 0]
@@ -200,7 +201,7 @@ class ImageOracle(ImageFamily):
         maps = self._maps(shape)
         grades = profile_of_list(rho, len(maps.constant))
         scores = maps.facing_scores(rows, V, assign) + cost[:, None] * grades
-        best = np.argmax(scores, axis=1)
+        best = first_best(scores)
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
     def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from ...utils.matrices import (
 )
 from ...utils.parameters import check_integer
 from ...utils.resources import check_memory
+from ...utils.ties import best_first
 from ..base import BoundOracle, CountedChanges, InvarianceOracle, Support
 from ..hulls import Hull
 from ..identity import Identity
@@ -447,9 +448,7 @@ class BoundTexts(BoundOracle):
             allowed = np.flatnonzero(self._insertable & (oracle.grams.orders == m + 1))
             for p, gain in enumerate(gains[:, allowed]):
                 best = np.flatnonzero(gain > 0)
-                if len(best) > limit:
-                    best = best[np.argpartition(-gain[best], limit - 1)[:limit]]
-                best = allowed[best[np.argsort(-gain[best], kind="stable")]]
+                best = allowed[best[best_first(gain[best], max(limit, 1))]]
                 ranked[p, m, : len(best)], n_ranked[p, m] = best, len(best)
         return ranked, n_ranked
 

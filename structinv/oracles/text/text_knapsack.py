@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...utils.jit import njit
+from ...utils.ties import TIES
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -62,12 +63,12 @@ def worst_words(
                     for part in range(1, (n_occurrences if n_occurrences <= j else j + 1)):
                         if best[w, j - part] > value:
                             value, choice = best[w, j - part], part
-                if (
-                    (replaces or gain > 0)
-                    and n_occurrences <= j
-                    and best[w, j - n_occurrences] + gain > value
-                ):
-                    value, choice = best[w, j - n_occurrences] + gain, n_occurrences
+                if (replaces or gain > 0) and n_occurrences <= j:
+                    reached = best[w, j - n_occurrences] + gain
+                    # If both are equal, earlier words are edited.
+                    if reached - value > TIES * abs(reached):
+                        choice = n_occurrences
+                    value = max(value, reached)
                 best[w + 1, j], chosen[w + 1, j] = value, choice
         # Best number of edits. Each replacement inserts the next best word that the text lacks.
         next_word, gain_inserted, highest, count, n_left = 0, 0.0, best[width, 0], 0, 0
@@ -80,8 +81,11 @@ def worst_words(
                     inserted[row, j - 1] = ranked[direction, next_word]
                     gain_inserted += gain_of[ranked[direction, next_word]]
                     next_word += 1
-            if best[width, j] + gain_inserted > highest:
-                highest, n_left = best[width, j] + gain_inserted, j
+            reached = best[width, j] + gain_inserted
+            # If both are equal, fewer tokens are edited.
+            if reached - highest > TIES * abs(reached):
+                n_left = j
+            highest = max(highest, reached)
         values[row] = highest
         n, size = 0, 0.0
         for e in range(most):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...utils.jit import njit
+from ...utils.ties import TIES
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -54,9 +55,9 @@ def _fill_table(
                         for order in range(n_adjacent + 1, longest + 1):
                             value += removal[j, order - 1] + created_gains[order - 2, gap, k]
                     new_run = (n_adjacent if n_adjacent < run else run) - 1
-                    if value > best[j + 1, k, new_run]:
-                        best[j + 1, k, new_run] = value
+                    if value - best[j + 1, k, new_run] > TIES * abs(value):
                         previous[j + 1, k, new_run] = gap * run + r
+                    best[j + 1, k, new_run] = max(value, best[j + 1, k, new_run])
 
 
 @njit(**_PLAIN)
@@ -70,8 +71,10 @@ def _backtrack(length, best, previous, most, removal, spots):
         j = length - gap
         for k in range(most - gap + 1):
             for r in range(run):
-                if best[j, k, r] + tail > value:
-                    value, at_j, at_k, at_r = best[j, k, r] + tail, j, k, r
+                reached = best[j, k, r] + tail
+                if reached - value > TIES * abs(reached):
+                    at_j, at_k, at_r = j, k, r
+                value = max(value, reached)
     # From the end of the text: deletions after the last remaining token, then before each of them.
     count, j, k, r, gap = 0, length + 1, at_k, at_r, length - at_j
     while j > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...utils.jit import njit
+from ...utils.ties import TIES
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -107,12 +108,13 @@ def worst_spots(
                     if gain > 0 or (certain and m == 0):
                         for back in range(m + 1 - inner):
                             scores[at - start - back] += gain
-        # Places of the largest scores, in decreasing sequence.
+        # Places of the largest scores, in decreasing sequence, the first of equal ones.
         for p in range(length if places else 0):
-            if n_listed == most and scores[p] <= scores[listed[n_listed - 1]]:
+            least = scores[p] - TIES * abs(scores[p])
+            if n_listed == most and least <= scores[listed[n_listed - 1]]:
                 continue
             place = n_listed if n_listed < most else most - 1
-            while place > 0 and scores[listed[place - 1]] < scores[p]:
+            while place > 0 and scores[listed[place - 1]] < least:
                 listed[place] = listed[place - 1]
                 place -= 1
             listed[place] = p

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...utils.jit import njit
+from ...utils.ties import TIES, best_first
 from .word_selection import gains, largest, ordered, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -48,10 +49,8 @@ def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.
     for v, mask in zip(V, listed, strict=True):
         gain = value * v
         places = np.flatnonzero(gain > 0)
-        if len(places) > 2 * most:
-            cut = len(places) - most
-            places = np.sort(places[np.argpartition(gain[places], cut)[cut:]])
-        words.append(places[np.argsort(-gain[places], kind="stable")])
+        places = places[best_first(gain[places], most if len(places) > 2 * most else None)]
+        words.append(places)
         mask[places] = True
     start = np.cumsum([0, *map(len, words)])
     return start, np.concatenate([*words, np.empty(0, dtype=np.intp)]), listed
@@ -160,13 +159,13 @@ def worst_edits(
         if n_added.size == 0:
             continue
         n_added[i] = 0
-        # Choose the words with gains above the cut, then words with gains equal to it, up to K.
+        # Choose the words with gains above the cut, then the first ones with gains equal to it, up to K.
         size = 0
         for t in range(count):
             chosen[size] = t
-            size += gain[t] > cut
+            size += gain[t] > cut * (1.0 + TIES)
         for t in range(count if size < left and cut > 0 else 0):
-            if size < left and gain[t] == cut:
+            if size < left and abs(gain[t] - cut) <= TIES * cut:
                 chosen[size] = t
                 size += 1
         for r in range(size):
@@ -176,7 +175,8 @@ def worst_edits(
                 n_added[i] += 1
                 continue
             j, factor = indices[start + t], low if b[t] < 0 else high
-            if present and data[start + t] != 0 and value[j] * v[j] > (factor - 1.0) * b[t]:
+            rescaled = (1.0 + TIES) * (factor - 1.0) * b[t]
+            if present and data[start + t] != 0 and value[j] * v[j] > rescaled:
                 edited[start + t] += value[j]
             else:
                 edited[start + t] *= factor
