@@ -228,7 +228,7 @@ def explain_edit(
     changes = direction * (edited - row)
     # A change within the rounding error of a prediction is no edit.
     largest = np.maximum(np.abs(row), np.abs(edited))
-    rounding = rounding_error(model.rows_of(X)) * (sizes[:-1] @ largest + sizes[-1])
+    rounding = rounding_error(row[None]) * (sizes[:-1] @ largest + sizes[-1])
     edited = np.where(np.abs(changes) > rounding, edited, row)
     if parts is not None and np.array_equal(edited, row):
         parts = [("kept", as_texts(X)[0])]

@@ -106,8 +106,8 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
         kind = kind or each
         if each != kind:
             raise ValueError(
-                f"labels must be of one kind, got {shown(repr(_plain(found, row)))} in row {before + row} "
-                f"after {_KIND_NAMES[kind]}"
+                f"labels must be of one kind, got {shown(repr(_plain(found, row)))} in row "
+                f"{before + row} after {_KIND_NAMES[kind]}"
             )
     if kind is None:
         return found
