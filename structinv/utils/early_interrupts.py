@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,5 +50,6 @@ def _is_command_line() -> bool:
 
 def _exit(*_: Any) -> None:
     # Imported modules may catch KeyboardInterrupt. They cannot catch this.
-    os.write(2, b"structinv: interrupted: nothing was written\n")
+    with suppress(OSError):
+        os.write(2, b"structinv: interrupted: nothing was written\n")
     os._exit(130)
