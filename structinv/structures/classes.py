@@ -55,8 +55,7 @@ class RowStructure(Structure):
     ) -> Decoding:
         others = potentials.copy()
         others[np.arange(len(codes)), codes] = -np.inf
-        labels = first_best(others)
-        return Decoding(labels, others[np.arange(len(codes)), labels])
+        return Decoding(first_best(others), np.max(others, axis=1))
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
