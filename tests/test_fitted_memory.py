@@ -237,9 +237,9 @@ def test_planes_of_the_rows_are_kept_for_a_warm_start_only():
     X, y = estimator_cases.rows()
     model = InvariantLinearSVC(FDrop(1), solver="frank_wolfe", random_state=0).fit(X, y)
     assert model.solution_.planes is None
-    term = WorstCase(X, y, FDrop(1), Binary())
+    objective = Objective(ExplicitSpace(4), [WorstCase(X, y, FDrop(1), Binary())])
     with pytest.raises(ValueError, match="warm_start must be a solution with planes, got one without"):
-        solve(Objective(ExplicitSpace(4), [term]), FrankWolfe(), warm_start=model.solution_)
+        solve(objective, FrankWolfe(), warm_start=model.solution_, random_state=0)
     again = clone(model).set_params(warm_start=True).fit(X, y)
     assert len(again.solution_.planes) > 0
     assert again.fit(X, y).n_iter_ == 0

@@ -93,8 +93,9 @@ def test_a_fit_computes_maps_once_and_the_model_frees_them(name, made, monkeypat
     model = FITS[name](oracle).fit(X, Y)
     assert model.n_iter_ > 2
     assert len(made) == 1
-    # Before the fit, when it is bound, for the list and its table: however many questions there are.
-    assert len(looks) <= 5
+    # Before the fit, for its border, when it is bound, for the list and its table: however many
+    # questions there are.
+    assert len(looks) <= 6
     assert vars(oracle) == vars(Rotations(ANGLES))
     # Planes of a linear model know the members that they are of, and make them when they are wanted.
     del model

@@ -145,7 +145,7 @@ FIT = """
 import os, sys, numpy as np
 from structinv import InvariantLinearSVC
 X, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
-model = InvariantLinearSVC(max_seconds=0.05, tol=0.0, verbose=1).fit(X, y)
+model = InvariantLinearSVC(max_seconds=1e-6, tol=0.0, verbose=1).fit(X, y)
 print(model.solution_.status.value)
 """
 

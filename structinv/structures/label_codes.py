@@ -69,8 +69,7 @@ def check_named_labels(argument: str, named: Iterable[Any], classes: np.ndarray)
     message = f"{argument}: labels must be among the classes {known}, got {unknown[0]!r}"
     if classes.dtype.kind in "iu" and known == list(range(len(known))):
         message += (
-            ". If the labels of your y are not 0, 1, ..., a meta-estimator has probably encoded y as 0, "
-            "1, ..., as cross_val_predict(method='decision_function') and "
+            ". A meta-estimator has probably encoded y as 0, 1, ..., as cross_val_predict and "
             "CalibratedClassifierCV(ensemble=False) do: pass y with the labels 0, 1, ... and name them, "
             "or use CalibratedClassifierCV(ensemble=True)"
         )

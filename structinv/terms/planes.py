@@ -80,8 +80,8 @@ class PlaneSet:
     Examples
     --------
     >>> from structinv import InvariantLinearSVC
-    >>> model = InvariantLinearSVC(solver="frank_wolfe").fit([[0.0], [1.0]], [0, 1])
-    >>> planes = model.solution_.planes
+    >>> model = InvariantLinearSVC(solver="frank_wolfe", warm_start=True)
+    >>> planes = model.fit([[0.0], [1.0]], [0, 1]).solution_.planes
     >>> bool(planes.alphas.max() <= 1)
     True
     """
