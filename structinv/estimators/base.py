@@ -36,7 +36,7 @@ from .resource_estimates import ResourceEstimateMixin
 from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
 from .row_sources import refuse_sources
 from .target_labels import as_labels, one_label_a_row
-from .uninformative_fits import nothing_learned
+from .uninformative_fits import nothing_learned, scale_of_columns
 
 # Interval of progress lines for passes over rows in blocks, with `verbose`.
 SECONDS_BETWEEN_LINES = 3.0
@@ -183,11 +183,13 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             is_reported = raises and solution.status is Status.INTERRUPTED
             if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL) and not is_reported:
                 advice = self._advice.get(solution.status, solution.advice)
+                is_table = self.__sklearn_tags__().input_tags.pairwise
                 warn(
                     f"{type(self).__name__} ended with status '{solution.outcome}' after "
                     f"{solution.iterations} iterations at a relative gap of "
                     f"{solution.relative_gap:.2g} (tol={self.tol:g}): {advice}"
-                    f"{nothing_learned(objective, solution)}",
+                    f"{nothing_learned(objective, solution)}"
+                    f"{scale_of_columns(None if is_table else problem.rows, solution)}",
                     ConvergenceWarning,
                     stacklevel=4,
                 )

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..oracles import Identity
 from ..solvers import Gap, Seconds, Solution, Status, solve
 from ..spaces.base import Element
 from ..terms import Objective, WorstCase
 from ..utils.exceptions import UninformativeFitWarning
+from ..utils.matrices import dense
 from ..utils.printing import warn
 from .problem import Problem
 from .target_labels import label_name
@@ -36,6 +38,9 @@ ALPHAS = np.array([1e-3, 1e-1, 10.0])
 ROUNDING = 1e-12
 # Relative size of negligible errors.
 NEAR = 1e-3
+# Largest absolute value of X, or its inverse, above which messages mention the scale.
+FAR = 1e3
+OF_THE_SCALE = (Status.STALLED, Status.TIME_LIMIT, Status.NOT_FINITE, Status.INCONSISTENT)
 
 
 def nothing_learned(objective: Objective, solution: Solution) -> str:
@@ -49,6 +54,23 @@ def nothing_learned(objective: Objective, solution: Solution) -> str:
     return (
         f" The objective is {solution.primal:.6g}, and {at_zero:.6g} if all scores are 0, so the "
         "predictions are meaningless."
+    )
+
+
+def scale_of_columns(rows: Any, solution: Solution) -> str:
+    """Return advice on very large or small columns, which hinder solvers, else ""."""
+    if solution.status not in OF_THE_SCALE or not (isinstance(rows, np.ndarray) or sp.issparse(rows)):
+        return ""
+    columns = np.maximum(dense(rows.max(axis=0)), -dense(rows.min(axis=0))).ravel()
+    number = int(np.argmax(columns))
+    if 1.0 / FAR <= columns[number] <= FAR:
+        return ""
+    with np.errstate(over="ignore"):
+        spread = np.std(dense(rows[:, [number]]).astype(np.float64))
+    scaler = "MaxAbsScaler" if sp.issparse(rows) else "StandardScaler"
+    return (
+        f" The largest absolute value of X is {columns[number]:.2g}, in column {number} with a standard "
+        f"deviation of {spread:.2g}: scale the columns, for example by {scaler}."
     )
 
 

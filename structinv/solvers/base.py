@@ -321,6 +321,9 @@ class Solver(BaseEstimator, ABC):
     min_iterations : int
         Minimum number of iterations before a run can end as stalled. Larger values suit solvers with
         short steps.
+    still_iterations : int
+        Minimum number of iterations before a run ends because its gap has not decreased at all. It can
+        be smaller than `min_iterations` if every iteration of the solver should improve a bound.
 
     See Also
     --------
@@ -336,6 +339,7 @@ class Solver(BaseEstimator, ABC):
 
     takes_sums: bool = False
     min_iterations: int = 500
+    still_iterations: int = 500
 
     def validate(self, objective: Objective) -> None:
         """Raise ValueError if a parameter or the objective is not supported.

@@ -47,6 +47,7 @@ class BMRM(Solver):
     """
 
     takes_sums = True
+    still_iterations = 100
 
     def __init__(self, max_idle: int = 50) -> None:
         self.max_idle = max_idle

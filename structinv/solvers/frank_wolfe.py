@@ -64,6 +64,8 @@ class FrankWolfe(Solver):
     FrankWolfe()
     """
 
+    still_iterations = 100
+
     def __init__(self, plane_tol: float = 0.0) -> None:
         self.plane_tol = plane_tol
 

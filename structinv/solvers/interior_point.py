@@ -93,6 +93,7 @@ class InteriorPoint(Solver):
 
     # About ten iterations suffice. More do not improve on rounding errors, and each is expensive.
     min_iterations = 50
+    still_iterations = 20
 
     def __init__(self, max_idle: int = 3) -> None:
         self.max_idle = max_idle

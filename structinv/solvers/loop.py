@@ -105,7 +105,7 @@ def solve(
             )
         warm_start = fitting(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations)
+    stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations, still_iterations=solver.still_iterations)
     overflow = _OverflowRecorder()
     with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
         run = _Run(objective, solver, stop, warm_start, check_always, overflow)

@@ -67,6 +67,8 @@ class Representer(Solver):
     Representer(method='lbfgs')
     """
 
+    still_iterations = 100
+
     def __init__(
         self,
         method: str = "auto",

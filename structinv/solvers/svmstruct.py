@@ -57,6 +57,8 @@ class SVMStruct(Solver):
     SVMStruct(plane_tol=0.1)
     """
 
+    still_iterations = 100
+
     def __init__(self, plane_tol: float = 0.0, max_idle: int = 20) -> None:
         self.plane_tol = plane_tol
         self.max_idle = max_idle
