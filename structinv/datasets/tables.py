@@ -167,7 +167,7 @@ def _check_keys(header: list[str], name: str, keys: list[str]) -> None:
     for key in keys:
         if key not in header:
             raise ValueError(
-                f"{name} has no label column {key!r}, only {', '.join(header)}: pass label_key"
+                f"{name} has no label column {key!r}, only {listed(header)}: pass label_key"
             )
         if header.count(key) > 1:
             raise ValueError(f"{name} must have one column {key!r}, got {header.count(key)}")

@@ -17,14 +17,14 @@ def brief(value: Any) -> str:
     Examples
     --------
     >>> brief(0.5), brief(np.zeros((80, 5)))
-    ('0.5', 'a ndarray of shape (80, 5)')
+    ('0.5', 'ndarray of shape (80, 5)')
     """
     shape = getattr(value, "shape", ())
     small = isinstance(value, np.ndarray) and value.size <= MOST_ENTRIES
     if not isinstance(shape, tuple) or not shape or small:
         shown = repr(value)
         return shown if len(shown) <= MOST_CHARACTERS else f"{shown[:MOST_CHARACTERS]}..."
-    return f"a {type(value).__name__} of shape {shape}"
+    return f"{type(value).__name__} of shape {shape}"
 
 
 def check_boolean(name: str, value: Any) -> None:
