@@ -157,7 +157,9 @@ def edits(
         raised = np.where((x == 0) | present, value, 0.0)
         ways = [(low - 1.0) * x, (high - 1.0) * x, raised]
         gains, most = cp.maximum(*(cp.multiply(way, v) for way in ways), 0.0), min(K, len(x))
-        worth = [cp.sum_largest(gains, k) if k else cp.Constant(0.0) for k in range(most + 1)]
+        # Older versions of cvxpy have no value of the sum of all by `sum_largest`.
+        worth = [cp.Constant(0.0), *(cp.sum_largest(gains, k) for k in range(1, most + 1))]
+        worth[len(x) :] = [cp.sum(gains)][: len(worth) - len(x)]
         if grades is None:
             return x @ v + worth[-1]
         return x @ v + largest([value + cost * g for value, g in zip(worth, grades, strict=True)])

@@ -126,6 +126,15 @@ def test_single_precision_is_not_optimistic(problem):
             assert np.all(model.predict(Z) == label)
 
 
+@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-41), (np.float64, 1e-310)])
+def test_products_that_become_zero_are_not_certified(dtype, tiny):
+    X = np.full((2, D), 1e-6, dtype)
+    for coef in (np.full((1, D), tiny), np.outer([0.0, 1.0, -1.0], np.full(D, tiny))):
+        model = made(coef, np.zeros(len(coef)), FDrop(0), dtype)
+        correct = model.certify(X, [1, 1]).correct
+        assert np.all(model.predict(X)[correct] == 1)
+
+
 @pytest.mark.parametrize(("dtype", "shared"), [(np.float32, 1e4), (np.float64, 1e12)])
 def test_cancelled_terms_count_as_rounding_errors(dtype, shared):
     rng = np.random.default_rng(0)

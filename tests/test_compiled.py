@@ -25,6 +25,8 @@ PACKAGE = Path(structinv.__file__).parent
 
 FIT = """
 import numpy as np, structinv
+from structinv.utils import compile_notice
+compile_notice._WORTH_A_MESSAGE = 0.0
 from structinv.oracles import Box
 X, y = np.array([[2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 5), np.array([0, 1] * 5)
 model = structinv.InvariantLinearSVC(Box(0.1), solver="frank_wolfe", random_state=0).fit(X, y)
@@ -114,7 +116,7 @@ SOURCE = "from structinv.utils.jit import njit\n\n@njit(cache=True)\ndef grown(x
 
 def defined(folder):
     """Return a new function that is cached in a folder."""
-    source, names = folder / "grown.py", {}
+    source, names = folder / "grown.py", {"__name__": "grown"}
     if not source.exists():
         source.write_text(SOURCE)
     exec(compile(SOURCE, str(source), "exec"), names)

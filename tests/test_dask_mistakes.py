@@ -208,12 +208,17 @@ def test_labels_that_the_model_does_not_know(model):
     local = model.to_local()
     assert model.score(ROWS, LABELS + 5) == local.score(X, Y + 5) == 0.0
     words = np.array(["ham", "spam"])[Y]
-    for ask in (
-        lambda: local.score(X, words),
-        lambda: model.score(ROWS, da.from_array(words, chunks=20)),
-    ):
-        with pytest.raises(ValueError, match="Mix of label input types"):
-            ask()
+
+    def outcome(score):
+        # Older versions of scikit-learn compare strings with numbers.
+        try:
+            return score()
+        except ValueError as error:
+            return "Mix of label input types" in str(error)
+
+    found = outcome(lambda: model.score(ROWS, da.from_array(words, chunks=20)))
+    assert found == outcome(lambda: local.score(X, words))
+    assert found is True or found == 0.0
 
 
 def test_a_certificate_that_is_computed(model):

@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
@@ -175,6 +176,13 @@ def test_a_fold_without_one_of_the_labels_has_no_rate():
 def test_wrong_arguments_are_named(change, error, message):
     with pytest.raises(error, match=message):
         detection_scorer(**change)
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", accuracy_score])
+def test_a_selection_takes_no_other_scorers(scoring):
+    X, y = make_mail_like(40, 100, random_state=0)
+    with pytest.raises(TypeError, match="scoring must be None or a scorer from detection_scorer, got"):
+        select_changes(InvariantLinearSVC(FDrop(1)), X, y, {"C": [1.0]}, scoring=scoring)
 
 
 def test_only_models_of_two_classes_have_rates():

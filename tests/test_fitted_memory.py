@@ -94,7 +94,7 @@ def shared(model, *given):
 
 def frame(X):
     pandas = pytest.importorskip("pandas")
-    return pandas.DataFrame(X, columns=[f"column{j}" for j in range(X.shape[1])])
+    return pandas.DataFrame(X.copy(), columns=[f"column{j}" for j in range(X.shape[1])])
 
 
 FORMS = {

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, get_scorer
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -267,14 +267,14 @@ class TestSelectChanges:
             scores = cross_val_score(model, X, y, scoring=own, **settings)
             other = pickle.loads(pickle.dumps(own)).set_score_request(sample_weight=False)
             plain = cross_val_score(model, X, y, scoring=other, **settings)
-            several = {"certified": own, "accuracy": "accuracy"}
+            accuracy = get_scorer("accuracy").set_score_request(sample_weight=True)
+            several = {"certified": own, "accuracy": accuracy}
             labeled = labeled_scorer().set_score_request(sample_weight=True)
             assert len(cross_val_score(model, X, y, scoring=labeled, **settings)) == 2
             search = GridSearchCV(model, {"C": [0.1]}, scoring=own, cv=2, error_score="raise")
             assert search.fit(X, y, sample_weight=weights).best_score_ == pytest.approx(scores.mean())
-            search.set_params(scoring=several, refit="certified")
-            with pytest.raises(UnsetMetadataPassedError):
-                search.fit(X, y, sample_weight=weights)
+            search.set_params(scoring=several, refit="certified").fit(X, y, sample_weight=weights)
+            assert search.best_score_ == pytest.approx(scores.mean())
         train, test = next(StratifiedKFold(2).split(X, y))
         fitted = clone(model).fit(X[train], y[train], weights[train])
         correct = fitted.certify(X[test], y[test]).correct

@@ -117,6 +117,16 @@ def test_encoded_labels_of_texts_are_named_as_the_cause():
         cross_val_predict(model, case.X, case.y, method="decision_function", cv=2)
 
 
+def test_a_label_of_another_type_is_named():
+    X, y = np.eye(4), [0, 0, 1, 1]
+    for model in (
+        InvariantLinearSVC(Box(0.1).only_for("1")),
+        InvariantLinearSVC(class_weight={"1": 2.0}),
+    ):
+        with pytest.raises(ValueError, match=r"got '1': pass 1, which has the type of y$"):
+            model.fit(X, y)
+
+
 def test_another_unknown_label_is_not_explained_by_encoding():
     X, codes = rows()
     with pytest.raises(ValueError, match="only_for") as raised:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.pipeline import Pipeline
 
 import structinv
 from structinv.oracles import Rotations, Scalings
@@ -51,8 +52,13 @@ def test_files_with_former_names_predict_as_before(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_parameters_have_their_present_names(name):
-    params = structinv.load(FOLDER / f"{name}.model").get_params()
-    assert {key: params[key] for key in PRESENT[name]} == PRESENT[name]
+    model = structinv.load(FOLDER / f"{name}.model")
+    for key, value in PRESENT[name].items():
+        *parts, last = key.split("__")
+        owner = model
+        for part in parts:
+            owner = owner.named_steps[part] if isinstance(owner, Pipeline) else getattr(owner, part)
+        assert getattr(owner, last) == value
 
 
 def test_a_corrected_kernel_keeps_its_eigenvalue():

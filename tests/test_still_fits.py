@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantSVR, RepresenterClassifier
 from structinv.estimators.uninformative_fits import scale_of_columns
 from structinv.oracles import Box, FDrop
+from structinv.rows import SlicedRows
 from structinv.solvers import BMRM, FrankWolfe, InteriorPoint, Pegasos, Status
 from structinv.solvers.base import Record
 from structinv.solvers.stopping import Progress, Stall
@@ -59,6 +60,12 @@ def end_of(gap_at, *, every=10, most=2000, **rule):
 def test_a_gap_that_does_not_decrease_ends_a_run_before_a_slow_one(gap_at, end):
     assert end_of(gap_at, still_iterations=100) == end
     assert end_of(gap_at) == (None if end is None else 500)
+
+
+def test_the_scale_of_rows_in_blocks_is_that_of_the_first_ones():
+    X = far_rows()[0]
+    text = scale_of_columns(SlicedRows(X), SimpleNamespace(status=Status.STALLED))
+    assert "The largest absolute value of the first rows of X is 1e+06, in column" in text
 
 
 def test_solvers_have_their_numbers_of_iterations():

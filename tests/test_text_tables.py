@@ -210,3 +210,29 @@ def test_a_wrong_guess_of_the_format_names_the_option_that_chooses_it(tmp_path, 
     format = {"a": "table", "S": "svmlight", "J": "json"}[guess[0]]
     line = fail("fit", tmp_path / "data", *OPTIONS, "--format", format, "-o", tmp_path / "m")
     assert "was detected" not in line
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("lab,text\nspam,free money\n", "only lab, text: rename the labels as in the training file"),
+        ("label,body\nspam,free money\n", "has no column 'text': rename the texts as in the training"),
+        ('{"text": "a", "kind": "b"}\n', "only kind, text: rename the labels as in the training file"),
+    ],
+)
+def test_new_data_with_other_names_are_to_be_renamed(tmp_path, content, message):
+    (tmp_path / "train.csv").write_text("label,text\nspam,free money\nham,see lunch\n")
+    succeed("fit", tmp_path / "train.csv", *OPTIONS, "--C", "1", "-o", tmp_path / "m")
+    (tmp_path / "new").write_text(content)
+    line = fail("evaluate", tmp_path / "m", tmp_path / "new")
+    assert message in line
+    assert "--" not in line
+
+
+def test_cells_and_first_lines_without_numbers_or_names_are_named(tmp_path):
+    for content, message in {
+        "a,b,label\n1,,spam\n": "line 2: cells must be finite numbers, got ''.",
+        "1.5,2,spam\n2,3,ham\n": "must have a first line with the names of its columns.",
+    }.items():
+        (tmp_path / "data").write_text(content)
+        assert message in fail("fit", tmp_path / "data", *OPTIONS, "-o", tmp_path / "m")

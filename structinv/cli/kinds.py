@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +18,13 @@ from .sentences import SentenceFeatures
 
 # Value of the argument DATA after opening.
 Data: TypeAlias = Source | RowFolder
+
+# Advice of readers in training, and for new data.
+_ADVICE = {
+    ": pass text_key if a column has texts": "",
+    "pass text_key": "rename the texts as in the training file",
+    "pass label_key": "rename the labels as in the training file",
+}
 
 # Options of `fit` for reading files; `Features.options` lists those that a class uses.
 READING_OPTIONS = {
@@ -57,14 +66,28 @@ def labeled(features: Features, data: Data, ignore_new: bool) -> tuple[Any, Any]
     """Read labels, and rows with the features of the training file."""
     if isinstance(data, RowFolder):
         return features.read_folder(data, ignore_new), labels_of(data)
-    return features.read(data, ignore_new)
+    with _advice_for_new_data():
+        return features.read(data, ignore_new)
 
 
 def unlabeled(features: Features, data: Data, ignore_new: bool) -> Any:
     """Read rows with the features of the training file, without labels."""
     if isinstance(data, RowFolder):
         return features.read_folder(data, ignore_new)
-    return features.read_unlabeled(data, ignore_new)
+    with _advice_for_new_data():
+        return features.read_unlabeled(data, ignore_new)
+
+
+@contextmanager
+def _advice_for_new_data() -> Iterator[None]:
+    """Replace the advice of readers: only `fit` has options for keys and columns."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for of_training, of_new_data in _ADVICE.items():
+            text = text.replace(of_training, of_new_data)
+        raise ValueError(text) from None
 
 
 def training_file(

@@ -210,8 +210,13 @@ class _Texts(Features):
 
     def _checked(self, source: Source) -> Source:
         """Return the source; raise ValueError unless it has texts."""
-        if kind_of(source) == "table" and has_texts(source, self.text_key, self.label_key):
-            return source
+        if kind_of(source) == "table":
+            if has_texts(source, self.text_key, self.label_key):
+                return source
+            raise ValueError(
+                f"{name_of(source)} has no column {self.text_key!r}: rename the texts as in the "
+                "training file"
+            )
         return _of_kind(source, "json")
 
     def _rows(self, texts: list[str]) -> Any:

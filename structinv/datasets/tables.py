@@ -211,7 +211,8 @@ def _long_cells() -> Iterator[None]:
 
 
 def _check_header(header: list[str], name: str, label_key: str | None) -> None:
-    if not any(header) or all(_is_number(cell) for cell in header):
+    numbers = [_is_number(cell) for cell in header]
+    if not any(header) or all(numbers) or (any(numbers) and label_key not in header):
         raise ValueError(f"{name} must have a first line with the names of its columns")
     if label_key is not None and label_key not in header:
         raise ValueError(
@@ -226,10 +227,8 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
 
 def _number(cell: str, name: str, line: int) -> float:
     if not _is_number(cell) or not np.isfinite(float(cell)):
-        raise ValueError(
-            f"{name}, line {line}: cells must be finite numbers, got {cell[:60]!r}: pass text_key if a "
-            "column has texts"
-        )
+        hint = ": pass text_key if a column has texts" if any(map(str.isalpha, cell)) else ""
+        raise ValueError(f"{name}, line {line}: cells must be finite numbers, got {cell[:60]!r}{hint}")
     return float(cell)
 
 

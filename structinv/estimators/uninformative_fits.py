@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles import Identity
+from ..rows import RowSource
 from ..solvers import Gap, Seconds, Solution, Status, solve
 from ..spaces.base import Element
 from ..terms import Objective, WorstCase
@@ -17,6 +18,7 @@ from ..utils.exceptions import UninformativeFitWarning
 from ..utils.matrices import dense
 from ..utils.printing import warn
 from .problem import Problem
+from .row_sources import sample_of
 from .target_labels import label_name
 
 # Minimum relative improvement over the zero function of a fit that ended early.
@@ -59,7 +61,11 @@ def nothing_learned(objective: Objective, solution: Solution) -> str:
 
 def scale_of_columns(rows: Any, solution: Solution) -> str:
     """Return advice on very large or small columns, which hinder solvers, else ""."""
-    if solution.status not in OF_THE_SCALE or not (isinstance(rows, np.ndarray) or sp.issparse(rows)):
+    if solution.status not in OF_THE_SCALE:
+        return ""
+    what = "the first rows of X" if isinstance(rows, RowSource) else "X"
+    rows = sample_of(rows)
+    if not (isinstance(rows, np.ndarray) or sp.issparse(rows)):
         return ""
     columns = np.maximum(dense(rows.max(axis=0)), -dense(rows.min(axis=0))).ravel()
     number = int(np.argmax(columns))
@@ -69,8 +75,8 @@ def scale_of_columns(rows: Any, solution: Solution) -> str:
         spread = np.std(dense(rows[:, [number]]).astype(np.float64))
     scaler = "MaxAbsScaler" if sp.issparse(rows) else "StandardScaler"
     return (
-        f" The largest absolute value of X is {columns[number]:.2g}, in column {number} with a standard "
-        f"deviation of {spread:.2g}: scale the columns, for example by {scaler}."
+        f" The largest absolute value of {what} is {columns[number]:.2g}, in column {number} with a "
+        f"standard deviation of {spread:.2g}: scale the columns, for example by {scaler}."
     )
 
 

@@ -38,7 +38,7 @@ def warn_of_unknown_texts(
     stacklevel : int
         Level of the caller of this function, as in `warnings.warn`.
     """
-    if not sp.issparse(rows) or not isinstance(next(iter(texts), None), str):
+    if not sp.issparse(rows) or sp.issparse(texts) or not isinstance(next(iter(texts), None), str):
         return
     unknown = np.flatnonzero(np.diff(rows.indptr) == 0)
     if not len(unknown):

@@ -21,6 +21,7 @@ from ..inspection.detection import check_max_fpr, detection, positive_label, wit
 from ..oracles import Identity, InvarianceOracle
 from ..other_models import certify
 from ..other_models.layers import layers
+from ..utils.parameters import brief
 
 
 class Scorer:
@@ -196,6 +197,12 @@ def detection_scorer(
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {list(MEASURES)}, got {measure!r}")
     return partial(_detection_rate, max_fpr=max_fpr, oracle=oracle, label=label, measure=measure, at=at)
+
+
+def check_detection_scorer(scoring: Any) -> None:
+    """Raise TypeError unless an argument is a detection scorer or None."""
+    if scoring is not None and getattr(scoring, "func", None) is not _detection_rate:
+        raise TypeError(f"scoring must be None or a scorer from detection_scorer, got {brief(scoring)}")
 
 
 def _detection_rate(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ..utils.summaries import Table, Tabulated
 from ..utils.ties import first_best
 from .held_out import Fold, HeldOutRows, Scores, held_out
 from .plots import columns_of, plot_settings
+from .scorers import check_detection_scorer
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
@@ -144,7 +144,7 @@ def select_changes(
     *,
     cv: Any = 5,
     oracle: InvarianceOracle | None = None,
-    scoring: Callable[..., float] | None = None,
+    scoring: Any = None,
     clean_loss: float | None = None,
     n_jobs: int | None = None,
 ) -> ChangesSelection:
@@ -235,7 +235,8 @@ def select_changes(
     >>> model = model.set_params(**found.best_params_).fit(X, y)
     """
     kind = held_out(model, X)
-    if oracle is None and isinstance(scoring, partial):
+    check_detection_scorer(scoring)
+    if oracle is None and scoring is not None:
         oracle = scoring.keywords["oracle"]
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:

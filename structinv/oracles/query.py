@@ -12,7 +12,7 @@ from ..structures.competitors import Competitors
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, Rows, in_threads, interleave, pick, products, stack
 from ..utils.ties import TIES
-from .support import rounding_error
+from .support import rounding_bound
 
 if TYPE_CHECKING:
     from .base import BoundOracle
@@ -245,7 +245,7 @@ def worst_at(points: Matrix, query: Query, grades: np.ndarray | None = None) -> 
     if query.rounding:
         sizes = products(abs(points), np.abs(query.weights).T) + np.abs(query.constants)
         sizes = functions.sizes(sizes)
-        rounding = rounding_error(points) * (sizes + sizes[every, competitors.codes][:, None])
+        rounding = rounding_bound(points, sizes + sizes[every, competitors.codes][:, None])
         rounding[every, competitors.codes] = 0.0
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:

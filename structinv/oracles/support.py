@@ -98,7 +98,7 @@ class Support:
         """
         size = row_sizes(self.points, sizes, assign)
         own = size if np.array_equal(np.abs(V), sizes) else row_sizes(self.points, np.abs(V), assign)
-        return rounding_error(self.points) * (size + constant_sizes) + 2 * TIES * own
+        return rounding_bound(self.points, size + constant_sizes) + 2 * TIES * own
 
     def gains_and_costs(
         self, V: np.ndarray, assign: np.ndarray, constants: np.ndarray, costs_at_1: np.ndarray
@@ -180,7 +180,7 @@ class DeferredSupport(Support):
         if "points" in vars(self) or not np.array_equal(np.abs(V), sizes):
             return super().rounding(V, sizes, assign, constant_sizes)
         size = self.maxima()[1]
-        return rounding_error(self._rows) * (size + constant_sizes) + 2 * TIES * size
+        return rounding_bound(self._rows, size + constant_sizes) + 2 * TIES * size
 
 
 def rounding_error(points: Matrix) -> float:
@@ -189,3 +189,12 @@ def rounding_error(points: Matrix) -> float:
     # Points in single precision already have rounding errors.
     kind = points.dtype if points.dtype.kind == "f" else np.float64
     return float((int(terms) + 8) * np.finfo(kind).eps)
+
+
+def rounding_bound(points: Matrix, sizes: np.ndarray) -> np.ndarray:
+    """Bound the rounding errors of predictions, from the sums of absolute terms.
+
+    Products below the smallest normal number may become 0.
+    """
+    kind = np.finfo(points.dtype if points.dtype.kind == "f" else np.float64)
+    return rounding_error(points) * (sizes + float(kind.tiny) / float(kind.eps) * (sizes > 0))

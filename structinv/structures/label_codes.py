@@ -67,7 +67,10 @@ def check_named_labels(argument: str, named: Iterable[Any], classes: np.ndarray)
     if not unknown:
         return
     message = f"{argument}: labels must be among the classes {known}, got {unknown[0]!r}"
-    if classes.dtype.kind in "iu" and known == list(range(len(known))):
+    same = [label for label in known if str(label) == str(unknown[0])]
+    if same:
+        message += f": pass {same[0]!r}, which has the type of y"
+    elif classes.dtype.kind in "iu" and known == list(range(len(known))):
         message += (
             ". A meta-estimator has probably encoded y as 0, 1, ..., as cross_val_predict and "
             "CalibratedClassifierCV(ensemble=False) do: pass y with the labels 0, 1, ... and name them, "
