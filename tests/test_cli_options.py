@@ -90,8 +90,8 @@ class TestFiles:
 
     def test_kinds_are_named_where_they_differ(self, folder):
         line = fail("predict", folder / "text.model", folder / "wine.csv")
-        assert "MODEL requires JSON of texts" in line
-        assert "contains a table with a header" in line
+        assert "MODEL requires texts, but" in line
+        assert "wine.csv is a table without a column 'text'" in line
 
     @pytest.mark.parametrize("data", ["mails.jsonl", "rows.svm", "wine.csv"])
     def test_standard_input_and_output(self, folder, tmp_path, data):

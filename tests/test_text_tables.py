@@ -216,7 +216,7 @@ def test_a_wrong_guess_of_the_format_names_the_option_that_chooses_it(tmp_path, 
     ("content", "message"),
     [
         ("lab,text\nspam,free money\n", "only lab, text: rename the labels as in the training file"),
-        ("label,body\nspam,free money\n", "has no column 'text': rename the texts as in the training"),
+        ("label,body\nspam,free money\n", "a table without a column 'text': rename the texts as in"),
         ('{"text": "a", "kind": "b"}\n', "only kind, text: rename the labels as in the training file"),
     ],
 )

@@ -214,8 +214,8 @@ class _Texts(Features):
             if has_texts(source, self.text_key, self.label_key):
                 return source
             raise ValueError(
-                f"{name_of(source)} has no column {self.text_key!r}: rename the texts as in the "
-                "training file"
+                f"MODEL requires texts, but {name_of(source)} is a table without a column "
+                f"{self.text_key!r}: rename the texts as in the training file"
             )
         return _of_kind(source, "json")
 
