@@ -372,14 +372,16 @@ class TestReports:
 
 
 class TestPipes:
-    def test_a_reader_that_goes_away(self, folder):
-        process = command("predict", folder / "rows.model", folder / "rows.svm")
+    @pytest.mark.parametrize("what", ["predict", "evaluate"])
+    def test_a_reader_that_goes_away(self, folder, what):
+        process = command(what, folder / "rows.model", folder / "rows.svm")
         process.stdin.close()
         process.stdout.close()
         assert process.wait() == 141
         # A slow process has a line on what runs.
         lines = process.stderr.read().decode().splitlines()
-        assert all(line.startswith(("structinv: predict", "structinv: reading")) for line in lines)
+        begun = ("structinv: predict", "structinv: evaluat", "structinv: reading")
+        assert all(line.startswith(begun) for line in lines)
         process.stderr.close()
 
     def test_other_encodings(self, tmp_path):

@@ -95,6 +95,11 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
         except BrokenPipeError:
             drop_the_rest_of_the_output()
             raise typer.Exit(141) from None
+        except SystemExit as exit:
+            # Consoles of rich exit with 1, after they redirect the rest of the output.
+            if isinstance(exit.__context__, BrokenPipeError):
+                raise typer.Exit(141) from None
+            raise
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             say(f"error: {reason}")
