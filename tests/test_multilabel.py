@@ -480,3 +480,13 @@ def test_one_label_equals_two_classes(oracle, pairwise):
     found, same = model.certify(X, y[:, :1]), plain.certify(X, y[:, 0])
     np.testing.assert_array_equal(found.correct, same.correct)
     np.testing.assert_array_equal(found.most_wrong, ~same.correct)
+
+
+def test_products_that_become_zero_are_not_certified():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((20, 4)).astype(np.float32), (rng.random((20, 2)) < 0.5).astype(int)
+    model = InvariantStructuredSVC(Multilabel(), oracle=FDrop(1), random_state=0).fit(X, Y)
+    model.coef_ = np.full_like(model.coef_, 1e-41)
+    rows = np.full((2, 4), 1e-6, np.float32)
+    assert not model.predict(rows).any()
+    assert not model.certify(rows, np.ones((2, 2), dtype=int)).correct.any()

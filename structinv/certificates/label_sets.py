@@ -11,7 +11,7 @@ import numpy as np
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
-from ..oracles.support import rounding_error
+from ..oracles.support import rounding_bound
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..spaces.rounding import output_rounding
@@ -156,5 +156,5 @@ def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarr
     """Bound the rounding error of the difference between two labelings' scores."""
     terms = search.codes.shape[1] + 1.0
     largest = np.abs(search.pairwise).max(initial=0.0)
-    share = 1.0 if _of_a_kernel(search.space) else rounding_error(X)
-    return share * sizes * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
+    bound = sizes if _of_a_kernel(search.space) else rounding_bound(X, sizes)
+    return bound * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest

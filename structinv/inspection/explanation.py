@@ -20,7 +20,7 @@ from ..estimators import (
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text_vectorizer import after_edits, as_texts
 from ..oracles import InvarianceOracle
-from ..oracles.support import rounding_error
+from ..oracles.support import rounding_bound
 from ..other_models.layers import check_fitted, layers, names_after
 from ..other_models.thresholds import with_threshold_zero
 from ..utils.html import Part, marked
@@ -228,7 +228,7 @@ def explain_edit(
     changes = direction * (edited - row)
     # A change within the rounding error of a prediction is no edit.
     largest = np.maximum(np.abs(row), np.abs(edited))
-    rounding = rounding_error(row[None]) * (sizes[:-1] @ largest + sizes[-1])
+    rounding = rounding_bound(row[None], sizes[:-1] @ largest + sizes[-1])
     edited = np.where(np.abs(changes) > rounding, edited, row)
     if parts is not None and np.array_equal(edited, row):
         parts = [("kept", as_texts(X)[0])]

@@ -183,18 +183,12 @@ class DeferredSupport(Support):
         return rounding_bound(self._rows, size + constant_sizes) + 2 * TIES * size
 
 
-def rounding_error(points: Matrix) -> float:
-    """Return the relative rounding error of inner products in predictions."""
-    terms = np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]
-    # Points in single precision already have rounding errors.
-    kind = points.dtype if points.dtype.kind == "f" else np.float64
-    return float((int(terms) + 8) * np.finfo(kind).eps)
-
-
 def rounding_bound(points: Matrix, sizes: np.ndarray) -> np.ndarray:
     """Bound the rounding errors of predictions, from the sums of absolute terms.
 
     Products below the smallest normal number may become 0.
     """
+    terms = int(np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]) + 8
+    # Points in single precision already have rounding errors.
     kind = np.finfo(points.dtype if points.dtype.kind == "f" else np.float64)
-    return rounding_error(points) * (sizes + float(kind.tiny) / float(kind.eps) * (sizes > 0))
+    return float(terms * kind.eps) * (sizes + float(kind.tiny) / float(kind.eps) * (sizes > 0))
