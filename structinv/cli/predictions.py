@@ -13,7 +13,7 @@ import typer
 
 from ..datasets.conll import Sentence, conll_bytes
 from ..estimators.target_labels import label_name
-from ..estimators.unknown_texts import warn_of_unknown_texts
+from ..estimators.unknown_texts import warn_of_unknown_rows
 from ..rows import RowFolder
 from ..utils.files import written_atomically
 from ..utils.visible import shortened, shown, visible
@@ -94,14 +94,7 @@ def warn_of_unknown_words(saved: SavedModel, data: Data, X: Any) -> None:
     """Warn of texts without a known word, if the classifier has only their rows."""
     texts = None if isinstance(data, RowFolder) else saved.features.texts(data)
     if texts is not None:
-        empty = X[:1] * 0
-        warn_of_unknown_texts(
-            texts,
-            X,
-            saved.features.word_vectorizer,
-            lambda _: saved.classifier.predict(empty)[0],
-            stacklevel=2,
-        )
+        warn_of_unknown_rows(texts, X, saved.features.word_vectorizer, saved.classifier, stacklevel=2)
 
 
 def _columns(saved: SavedModel, X: Any, options: PredictOptions) -> list[list[str]]:

@@ -165,12 +165,17 @@ def _start(path: Source, number: int) -> list[list[str]]:
 def _check_keys(header: list[str], name: str, keys: list[str]) -> None:
     """Raise ValueError unless each key is the name of one column."""
     for key in keys:
-        if key not in header:
-            raise ValueError(
-                f"{name} has no label column {key!r}, only {listed(header)}: pass label_key"
-            )
+        _check_label_key(header, name, key)
         if header.count(key) > 1:
             raise ValueError(f"{name} must have one column {key!r}, got {header.count(key)}")
+
+
+def _check_label_key(header: list[str], name: str, label_key: str) -> None:
+    """Raise ValueError unless a column has the name of the labels."""
+    if label_key not in header:
+        raise ValueError(
+            f"{name} has no label column {label_key!r}, only {listed(header)}: pass label_key"
+        )
 
 
 def _lines(stream: BinaryIO, name: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
@@ -214,10 +219,8 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
     numbers = [_is_number(cell) for cell in header]
     if not any(header) or all(numbers) or (any(numbers) and label_key not in header):
         raise ValueError(f"{name} must have a first line with the names of its columns")
-    if label_key is not None and label_key not in header:
-        raise ValueError(
-            f"{name} has no label column {label_key!r}, only {listed(header)}: pass label_key"
-        )
+    if label_key is not None:
+        _check_label_key(header, name, label_key)
     if len(set(header)) < len(header):
         twice = sorted({each for each in header if header.count(each) > 1})
         raise ValueError(

@@ -14,7 +14,7 @@ from ..estimators.row_sources import some_rows
 from ..estimators.target_labels import label_name
 from ..estimators.unknown_texts import (
     share_of_unknown_tokens,
-    warn_of_unknown_texts,
+    warn_of_unknown_rows,
     without_warnings_of_unknown_texts,
 )
 from ..inspection import Explanation, explain_edit
@@ -71,10 +71,7 @@ class RowSubject(Subject):
         """Return a sentence on unknown tokens; warn of texts without a known one."""
         if self.texts is None:
             return []
-        empty = self.X[:1] * 0
-        warn_of_unknown_texts(
-            self.texts, self.X, self.vectorizer, lambda _: self.model.predict(empty)[0], stacklevel=3
-        )
+        warn_of_unknown_rows(self.texts, self.X, self.vectorizer, self.model, stacklevel=3)
         return _of_tokens(self.vectorizer, self.texts)
 
     def classes(self, certificate: Certificate) -> Section:

@@ -166,11 +166,7 @@ class Checkpoint:
             try:
                 self.path.unlink(missing_ok=True)
             except OSError as error:
-                warn(
-                    f"checkpoint {str(self.path)!r} could not be deleted: {error}",
-                    UserWarning,
-                    stacklevel=2,
-                )
+                warn(f"checkpoint {str(self.path)!r} could not be deleted: {error}", stacklevel=2)
 
 
 def blocks_of(path: str | PathLike[str]) -> int:
