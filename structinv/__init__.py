@@ -25,7 +25,7 @@ with _command_line_imports():
         explain_solver,
     )
     from .model_selection import select_changes, select_widths
-    from .other_models import certify
+    from .other_models import certify, worst_texts
     from .persistence import load, save
     from .utils.exceptions import (
         CheckError,
@@ -61,4 +61,5 @@ __all__ = [
     "select_widths",
     "load",
     "save",
+    "worst_texts",
 ]

@@ -270,7 +270,7 @@ def test_parameters_are_searched():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"edit": "delete"}, ValueError, r"edit must be one of \['drop', 'add', 'replace'\]"),
+        ({"edit": "delete"}, ValueError, r"edit must be one of \['drop', 'add', 'replace', 'edit'\]"),
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
         ({"ngram_range": (2, 1)}, ValueError, "1 <= min_n <= max_n"),

@@ -80,7 +80,7 @@ def test_steps_that_make_other_features_than_words_are_named(steps, message, mac
         certify(model, oracle, TEXTS, Y)
     text = str(caught[0].message)
     assert "but Protected edits single features. These certificates do not hold for edits of" in text
-    assert text.endswith("or certify tokens with structinv.InvariantTextClassifier")
+    assert text.endswith("or certify edits of tokens with certify(estimator, TokenEdits('drop', 1), X)")
     assert [each.filename for each in caught] == [__file__]
 
 

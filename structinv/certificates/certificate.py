@@ -326,7 +326,8 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
     An edit of the input changes the length, and therefore all other values. There is no warning if every
     row has a single entry: such rows may have length 1 without normalization.
     """
-    if oracle.counted() is None:
+    counted = oracle.counted()
+    if counted is None:
         return
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
     step = max(1, X.shape[0] // ROWS_TO_CHECK)
@@ -334,8 +335,8 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
         warnings.warn(
             f"all rows have Euclidean length 1, and {type(oracle).__name__} edits single features. "
             "In a normalized text, an edited word changes all features, so these certificates do not "
-            "hold for edits of the text. Pass norm=None to TfidfVectorizer, or certify tokens with "
-            "structinv.InvariantTextClassifier",
+            "hold for edits of the text. Pass norm=None to TfidfVectorizer, or certify edits of tokens "
+            f"with certify(pipeline, TokenEdits('drop', {counted.most}), texts)",
             TextEditsWarning,
             stacklevel=stacklevel,
         )

@@ -457,6 +457,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self.oracle.validate()
+        _split_oracle(self.oracle)
         self._new_vectorizer().validate()
 
     def _new_vectorizer(self) -> TextVectorizer:
@@ -554,11 +555,17 @@ def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
     TypeError
         If the oracle perturbs rows, not tokens.
     """
+    inner = oracle.oracle if isinstance(oracle, OnlyFor) else oracle
+    if isinstance(inner, TokenEdits) and inner.edit == "edit":
+        raise ValueError(
+            "edit must be 'drop', 'add' or 'replace' for InvariantTextClassifier, got 'edit', which "
+            "supports Pipelines only"
+        )
     if isinstance(oracle, TokenEdits):
         return oracle, lambda edits: edits
-    if isinstance(oracle, OnlyFor) and isinstance(oracle.oracle, TokenEdits):
+    if isinstance(oracle, OnlyFor) and isinstance(inner, TokenEdits):
         labels = oracle.labels
-        return oracle.oracle, lambda edits: edits.only_for(labels)
+        return inner, lambda edits: edits.only_for(labels)
     raise TypeError(
         f"oracle must be TokenEdits(edit, max_changes), with or without only_for, got {oracle!r}; for "
         "oracles of rows use InvariantLinearSVC after a vectorizer"

@@ -161,7 +161,12 @@ def _check_finite(name: str, coef: np.ndarray, added: np.ndarray) -> None:
 
 def _compares(model: Any) -> bool:
     """Return True if a model only compares features with a number."""
-    return is_naive_bayes(model) and getattr(model, "binarize", None) is not None
+    return compared_with(model) is not None
+
+
+def compared_with(model: Any) -> float | None:
+    """Return the number with which a model compares all features, or None."""
+    return getattr(model, "binarize", None) if is_naive_bayes(model) else None
 
 
 @cache

@@ -225,10 +225,22 @@ def _or(values: Any, otherwise: float, size: int) -> np.ndarray:
 
 
 @cache
+def selectors() -> tuple[type, ...]:
+    """Return the steps that select features."""
+    # Users of such a step have already imported its module.
+    from sklearn import feature_selection as chosen
+
+    return (
+        chosen.GenericUnivariateSelect, chosen.RFE, chosen.RFECV, chosen.SelectFdr, chosen.SelectFpr,
+        chosen.SelectFromModel, chosen.SelectFwe, chosen.SelectKBest, chosen.SelectPercentile,
+        chosen.SequentialFeatureSelector, chosen.VarianceThreshold,
+    )  # fmt: skip
+
+
+@cache
 def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
     """Return the function for each kind of step; subclasses may differ, so they are left out."""
     # Users of such a step have already imported its module.
-    from sklearn import feature_selection as chosen
     from sklearn import random_projection
     from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
@@ -240,13 +252,8 @@ def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
         StandardScaler,
     )
 
-    selectors = (
-        chosen.GenericUnivariateSelect, chosen.RFE, chosen.RFECV, chosen.SelectFdr, chosen.SelectFpr,
-        chosen.SelectFromModel, chosen.SelectFwe, chosen.SelectKBest, chosen.SelectPercentile,
-        chosen.SequentialFeatureSelector, chosen.VarianceThreshold,
-    )  # fmt: skip
     return {
-        **dict.fromkeys(selectors, _selection),
+        **dict.fromkeys(selectors(), _selection),
         StandardScaler: _standard_scaler,
         RobustScaler: _robust_scaler,
         MaxAbsScaler: _max_abs_scaler,

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from ..oracles import FAdd, FEdit, InvarianceOracle
+from ..oracles import FAdd, FDrop, FEdit, InvarianceOracle
 from ..utils.exceptions import TextEditsWarning
 
+# Edits of tokens that are closest to edits of features.
+_EDITS: dict[type, str] = {FDrop: "drop", FAdd: "add", FEdit: "edit"}
 _MIXING = "sklearn.decomposition.", "sklearn.random_projection."
 # `str.lower` converts the first by its neighbors, and the second to a letter and a mark between words.
 _SIGMA, _DOTTED = "\u03a3", "\u0130"
@@ -20,13 +22,15 @@ def warn_of_text_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any, s
 
     The rows alone show only a Euclidean length of 1; see `warn_of_unit_length`.
     """
-    found = None if oracle.counted() is None else other_edits(oracle, steps, X)
-    if found is not None:
+    counted = oracle.counted()
+    found = None if counted is None else other_edits(oracle, steps, X)
+    if counted is not None and found is not None:
         reason, remedy = found
+        edit = next((_EDITS[type(part)] for part in _parts(oracle) if type(part) in _EDITS), "drop")
         warnings.warn(
             f"{reason}, but {type(oracle).__name__} edits single features. These certificates do not "
-            f"hold for edits of the text: {remedy}, or certify tokens with "
-            "structinv.InvariantTextClassifier",
+            f"hold for edits of the text: {remedy}, or certify edits of tokens with "
+            f"certify(estimator, TokenEdits({edit!r}, {counted.most}), X)",
             TextEditsWarning,
             stacklevel=stacklevel + 1,
         )
@@ -99,11 +103,15 @@ def _other_edits_of(
 
 def _adds_to_absent(oracle: InvarianceOracle) -> bool:
     """Return True if the oracle adds features only where they are 0."""
-    parts = [oracle, *oracle.get_params(deep=True).values()]
     return any(
         (type(part) is FAdd and not part.present) or (type(part) is FEdit and part.add is not None)
-        for part in parts
+        for part in _parts(oracle)
     )
+
+
+def _parts(oracle: InvarianceOracle) -> list[Any]:
+    """Return an oracle and all its parameters."""
+    return [oracle, *oracle.get_params(deep=True).values()]
 
 
 # Subclasses may differ. Users of such a step have already imported its module.

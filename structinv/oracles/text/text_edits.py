@@ -34,7 +34,7 @@ from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
 
-WORDS = ("drop", "add", "replace")
+WORDS = ("drop", "add", "replace", "edit")
 # Number of changed features in memory at a time.
 CHANGES_AT_ONCE = 4_000_000
 
@@ -42,15 +42,17 @@ CHANGES_AT_ONCE = 4_000_000
 class TokenEdits(InvarianceOracle):
     """Deletion, insertion or replacement of at most `max_changes` tokens of a text.
 
-    `InvariantTextClassifier` is trained for such edits. The oracle requires texts instead of rows of
-    counts: pass it with texts to ``InvariantTextClassifier.certify``, `security_curve`,
-    `certified_accuracy_scorer` or `select_changes`. ``only_for`` restricts it to some labels.
+    The oracle requires texts instead of rows of counts. `structinv.certify` certifies Pipelines of
+    a text vectorizer and a linear model. `InvariantTextClassifier` is trained for such edits: pass the
+    oracle with texts to its method ``certify``, `security_curve`, `certified_accuracy_scorer` or
+    `select_changes`. ``only_for`` restricts it to some labels.
 
     Parameters
     ----------
-    edit : {"drop", "add", "replace"}
+    edit : {"drop", "add", "replace", "edit"}
         Kind of edit: "drop" deletes tokens, "add" inserts tokens anywhere, "replace" replaces each
-        edited token by any other one.
+        edited token by any other one. "edit" deletes or inserts in each edit; it supports Pipelines
+        only.
     max_changes : int, default=1
         Maximum number of edits per text (>= 0).
     allowed : sequence of str, default=None
@@ -70,6 +72,16 @@ class TokenEdits(InvarianceOracle):
     >>> model = InvariantTextClassifier(C=10.0, random_state=0).fit(texts, y)
     >>> model.certify(texts, y, oracle=TokenEdits("add", 3).only_for("spam")).correct.tolist()
     [False, True]
+
+    A Pipeline of scikit-learn with rows of unit length:
+
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import LinearSVC
+    >>> from structinv import certify
+    >>> pipeline = make_pipeline(TfidfVectorizer(), LinearSVC()).fit(texts, y)
+    >>> certify(pipeline, TokenEdits("drop", 1), texts, y).accuracy
+    1.0
     """
 
     supports_sparse = True
@@ -135,8 +147,8 @@ class TokenEdits(InvarianceOracle):
             Labels.
         """
         raise TypeError(
-            f"{self!r} requires texts instead of rows of numbers: pass it to the methods of "
-            "InvariantTextClassifier, with texts"
+            f"{self!r} requires texts instead of rows of numbers: pass it with texts to "
+            "structinv.certify, or to the methods of InvariantTextClassifier"
         )
 
 
@@ -321,8 +333,12 @@ class BoundTexts(BoundOracle):
         WorstEdits
             Edits, gains and changes of features.
         """
-        texts = np.arange(self.X.shape[0], dtype=np.int64)[rows]
         gains = np.ascontiguousarray(V, dtype=np.float64) * self.oracle.weights
+        return self._worst_of_gains(rows, gains, assign)
+
+    def _worst_of_gains(self, rows: Rows, gains: np.ndarray, assign: np.ndarray) -> WorstEdits:
+        """Return the worst edits for the gain of each feature along each direction."""
+        texts = np.arange(self.X.shape[0], dtype=np.int64)[rows]
         most = self._most(texts)
         what = f"{most} token edits of each of {len(texts)} texts"
         check_memory(what, 24.0 * most * len(texts), "reduce max_changes, or pass fewer texts")
@@ -330,13 +346,20 @@ class BoundTexts(BoundOracle):
         size = max(1, CHANGES_AT_ONCE // (most * self._changes_per_edit))
         maximize = self._maximizer(gains, most)
         parts = [
-            self._worst_of(maximize, texts[first : first + size], assign[first : first + size], most)
+            self._worst_of(
+                maximize, texts[first : first + size], assign[first : first + size], most, gains.shape[1]
+            )
             for first in range(0, max(len(texts), 1), size)
         ]
         return parts[0] if len(parts) == 1 else WorstEdits.joined(parts)
 
     def _worst_of(
-        self, maximize: Callable[..., None], texts: np.ndarray, assign: np.ndarray, most: int
+        self,
+        maximize: Callable[..., None],
+        texts: np.ndarray,
+        assign: np.ndarray,
+        most: int,
+        n_features: int,
     ) -> WorstEdits:
         n, capacity = len(texts), most * self._changes_per_edit
         counts, n_changes = np.zeros((2, n), dtype=np.int64)
@@ -356,7 +379,7 @@ class BoundTexts(BoundOracle):
         def matrix(mask: np.ndarray) -> sp.csr_matrix:
             owners, places = np.nonzero(mask)
             entries = amounts[owners, places], (owners, features[owners, places])
-            return sp.csr_matrix(entries, shape=(n, self.X.shape[1]))
+            return sp.csr_matrix(entries, shape=(n, n_features))
 
         edits = PlacedEdits(counts, _increasing(counts, spots), self._tokens_of(inserted))
         removed, created = matrix(used & (amounts < 0)), matrix(used & (amounts > 0))

@@ -1,0 +1,260 @@
+"""Bounds of the scores of edited texts, for rows divided by their norm."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils.matrices import row_dots
+from .ratio_kernels import bounds_below
+from .ratios import Normalization
+from .text_grams import Documents, PlacedEdits
+
+# Slopes are powers of this number, so that many rows share them.
+_STEP = 1.15
+# Number of slopes for each row.
+_ROUNDS = 16
+# Number of gains in memory at a time.
+_GAINS_AT_ONCE = 4_000_000
+# Relative difference of bounds that counts as equal.
+_SAME = 1e-9
+
+
+def occurrence_gains(
+    V: np.ndarray,
+    slopes: np.ndarray,
+    normalization: Normalization,
+    features: np.ndarray,
+    counts: np.ndarray,
+    n_created: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the gain of ``a - theta q`` for each created or removed occurrence.
+
+    Parameters
+    ----------
+    V : array of shape (p, d)
+        Directions of counted features.
+    slopes : array of shape (p,)
+        theta of each direction.
+    normalization : Normalization
+        Values of the features, and norm.
+    features, counts : arrays of int of shape (n_pairs,)
+        Distinct pairs of a feature and its count in a text.
+    n_created : int
+        Number of occurrences of a feature that edits create at most.
+
+    Returns
+    -------
+    created : array of shape (p, d)
+        Bound for each created occurrence.
+    removed : array of shape (p, n_pairs)
+        Bound for each removed occurrence.
+    """
+    fine, terms, norm = slopes[:, None] * normalization.squares, normalization.terms, normalization.norm
+    created = V - fine
+    if terms == "counts" and norm == "l2":
+        # Convex for negative slopes, so that the last of several created occurrences gains most.
+        most = np.zeros(V.shape[1])
+        np.maximum.at(most, features, counts)
+        created = np.where(fine < 0, V - fine * (2 * (most + n_created) + 1), created)
+    elif terms == "sublinear":
+        # Later occurrences gain almost nothing, or most is gained by the second for negative slopes.
+        second = V * np.log(2.0) - fine * ((1.0 + np.log(2.0)) ** 2 - 1.0)
+        convex = (fine < 0) & (norm == "l2")
+        later = np.where(convex, np.maximum(second, second - V * np.log(2.0)), 0.0)
+        created = np.maximum(created, later)
+    elif terms == "binary":
+        created = np.maximum(created, 0.0)
+    removed = np.full((len(V), len(features)), -np.inf)
+    before = normalization.values(counts)
+    weights, fine = V[:, features], fine[:, features]
+    for n in range(1, int(counts.max(initial=0)) + 1):
+        some = counts >= n
+        after = normalization.values(counts[some] - n)
+        lost = normalization.lengths(after) - normalization.lengths(before[some])
+        gain = weights[:, some] * (after - before[some]) - fine[:, some] * lost
+        removed[:, some] = np.maximum(removed[:, some], gain / n)
+    # A feature may be removed and created again.
+    return created, np.maximum(removed, -created[:, features])
+
+
+@dataclass(frozen=True)
+class BoundedChanges:
+    """Bounds of the ratios of some texts, and the best edits that are found.
+
+    Attributes
+    ----------
+    values, upper : arrays of shape (n,)
+        Largest ratio found, and upper bound of all ratios.
+    edits : PlacedEdits
+        Edits that attain `values`.
+    kinds : array of str of shape (n,)
+        Kind of these edits.
+    """
+
+    values: np.ndarray
+    upper: np.ndarray
+    edits: PlacedEdits
+    kinds: np.ndarray
+
+
+@dataclass(frozen=True)
+class BoundedRatios(ABC):
+    """Bounds of the scores of edited texts.
+
+    Parameters
+    ----------
+    documents : Documents
+        Texts.
+    normalization : Normalization
+        Values of the features.
+    edit : {"drop", "add", "replace", "edit"}
+        Kind of edit: "edit" deletes or inserts.
+    most : int
+        Maximum number of edits of a text.
+    """
+
+    documents: Documents
+    normalization: Normalization
+    edit: str
+    most: int
+
+    @abstractmethod
+    def counts_of(self, documents: Documents) -> sp.csr_matrix:
+        """Return the counts of the features of texts."""
+
+    @abstractmethod
+    def found(
+        self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
+        """Yield bounds of the gains of ``a - theta q``, with edits that may have them.
+
+        Each of the edits has its kind. The largest of the yielded bounds holds for all edits.
+        """
+
+    @cached_property
+    def counts(self) -> sp.csr_matrix:
+        """Counts of the features of all texts."""
+        return self.counts_of(self.documents)
+
+    def worst(self, V: np.ndarray, assign: np.ndarray) -> BoundedChanges:
+        """Bound the ratios of all edited texts, as `RatioSearch.worst`."""
+        n = len(self.documents)
+        a, q = self._sums(self.counts, V, assign)
+        best = _Best(self, V, assign, a, q)
+        norm, rows = self.normalization.norm, np.arange(n)
+        if norm is None:
+            return best.result(a + best.heights(rows, np.zeros(n), 1.0))
+        lowest = q - best.heights(rows, np.ones(n), 0.0)
+        highest = q + best.heights(rows, -np.ones(n), 0.0)
+        scale = self.normalization.squares
+        least = float(scale[scale > 0].min(initial=np.inf))
+        empties = lowest < 0.5 * least
+        lowest, highest = np.maximum(lowest, least), np.maximum(highest, least)
+        slopes, heights = np.zeros((2, n, _ROUNDS))
+        n_lines, upper, places = np.zeros(n, dtype=np.int64), np.full(n, np.inf), q.copy()
+        wanted = best.values / (1.0 if norm == "l1" else 2.0 * np.sqrt(np.maximum(q, least)))
+        for _ in range(_ROUNDS):
+            theta = _rounded(wanted[rows])
+            new = ~np.any(
+                (slopes[rows] == theta[:, None]) & (np.arange(_ROUNDS) < n_lines[rows, None]), axis=1
+            )
+            rows, theta = rows[new], theta[new]
+            if not len(rows):
+                break
+            gain = best.heights(rows, theta, 1.0)
+            slopes[rows, n_lines[rows]] = theta
+            heights[rows, n_lines[rows]] = a[rows] - theta * q[rows] + gain
+            if norm == "l1":
+                height = heights[rows, n_lines[rows]]
+                reach = theta + np.where(height > 0, height / lowest[rows], height / highest[rows])
+                upper[rows] = np.minimum(upper[rows], reach)
+                n_lines[rows] += 1
+                wanted[rows] = upper[rows]
+            else:
+                n_lines[rows] += 1
+                bounds_below(slopes, heights, n_lines, lowest, highest, upper, places)
+                wanted[rows] = upper[rows] / (2.0 * np.sqrt(places[rows]))
+            rows = rows[upper[rows] - best.values[rows] > _SAME * (1.0 + np.abs(upper[rows]))]
+        return best.result(np.maximum(upper, np.where(empties, 0.0, -np.inf)))
+
+    def _sums(
+        self, counts: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a and q of rows of counts."""
+        values = counts.copy()
+        values.data = self.normalization.values(counts.data)
+        a = row_dots(values, V, assign)
+        values.data = self.normalization.lengths(values.data)
+        return a, np.asarray(values @ self.normalization.squares)
+
+
+class _Best:
+    """The best edits that are found for each text."""
+
+    def __init__(
+        self, ratios: BoundedRatios, V: np.ndarray, assign: np.ndarray, a: np.ndarray, q: np.ndarray
+    ) -> None:
+        self.ratios, self.V, self.assign = ratios, V, assign
+        self.values = ratios.normalization.ratios(a, q)
+        self.edits = PlacedEdits.none(len(a))
+        self.kinds = np.full(len(a), "drop", dtype="<U7")
+
+    def result(self, upper: np.ndarray) -> BoundedChanges:
+        """Return the bounds with the best edits."""
+        return BoundedChanges(self.values, np.maximum(upper, self.values), self.edits, self.kinds)
+
+    def heights(self, rows: np.ndarray, slopes: np.ndarray, alpha: float) -> np.ndarray:
+        """Bound the largest gain of ``alpha a - theta q`` of rows for their slopes; keep the edits."""
+        gains = np.full(len(rows), -np.inf)
+        for some, V, theta, assign in self._directions(rows, slopes, alpha):
+            for gain, found in self.ratios.found(rows[some], V, theta, assign):
+                gains[some] = np.maximum(gains[some], gain)
+                for edits, kind in found:
+                    self._keep(rows[some], edits, kind)
+        return gains
+
+    def _directions(
+        self, rows: np.ndarray, slopes: np.ndarray, alpha: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield portions of rows with their directions, slopes, and the direction of each row."""
+        keys = np.stack([self.assign[rows], slopes])
+        distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
+        inverse = np.ravel(inverse)
+        size = max(1, _GAINS_AT_ONCE // (2 * self.V.shape[1]))
+        for first in range(0, distinct.shape[1], size):
+            some = np.flatnonzero((inverse >= first) & (inverse < first + size))
+            chosen = distinct[:, first : first + size]
+            yield some, alpha * self.V[chosen[0].astype(int)], chosen[1], inverse[some] - first
+
+    def _keep(self, rows: np.ndarray, edits: PlacedEdits, kind: str) -> None:
+        ratios = self.ratios
+        counts = ratios.counts_of(ratios.documents.edited(rows, edits, kind))
+        reached = ratios.normalization.ratios(*ratios._sums(counts, self.V, self.assign[rows]))
+        better = reached > self.values[rows]
+        if not np.any(better):
+            return
+        self.values[rows[better]], self.kinds[rows[better]] = reached[better], kind
+        mask = np.zeros(len(self.values), dtype=bool)
+        mask[rows[better]] = True
+        spread = PlacedEdits.none(len(self.values))
+        counts_of, spots, tokens = (
+            np.zeros((len(mask), *each.shape[1:]), dtype=np.int64)
+            for each in (edits.counts, edits.spots, edits.tokens)
+        )
+        for all_rows, each in ((counts_of, edits.counts), (spots, edits.spots), (tokens, edits.tokens)):
+            all_rows[rows] = each
+        spread = PlacedEdits(counts_of, spots, tokens)
+        self.edits = self.edits.replaced(mask, spread)
+
+
+def _rounded(slopes: np.ndarray) -> np.ndarray:
+    """Round slopes to powers of a number."""
+    with np.errstate(divide="ignore"):
+        powers = np.round(np.log(np.abs(slopes)) / np.log(_STEP))
+    return np.where(np.abs(slopes) < 1e-12, 0.0, np.sign(slopes) * _STEP**powers)

@@ -1,0 +1,681 @@
+"""Compiled search for the largest ratio of score and length over edits of words.
+
+A row has the score ``a = sum_j v_j t(c_j)`` and the length ``sqrt(q)``, with ``q = sum_j s_j t(c_j)^2``.
+For the l1 norm, the length is ``q = sum_j s_j |t(c_j)|``. The count ``c_j`` of a word changes by one
+with each edit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...utils.jit import njit
+from ...utils.ties import TIES
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Number of supporting lines for a row.
+_MOST_LINES = 64
+# Number of steps of an enumeration.
+_MOST_STEPS = 20_000
+# Norms.
+NONE, L1, L2 = 0, 1, 2
+
+
+@njit(**_PLAIN)
+def skyband(v, order, most, heap, kept):
+    """Mark the words that at most `most` - 1 others dominate; return their number.
+
+    A word dominates another one if it precedes it in `order` and has at least its value `v`.
+
+    Parameters
+    ----------
+    v : array of shape (d,)
+        Values.
+    order : array of int of shape (n,)
+        Words.
+    most : int
+        Number of dominating words.
+    heap : array of shape (most,)
+        Workspace.
+    kept : array of int of shape (n,)
+        Output: words.
+    """
+    n_heap, n_kept = 0, 0
+    for j in order:
+        value = v[j]
+        if n_heap == most and value <= heap[0]:
+            continue
+        kept[n_kept] = j
+        n_kept += 1
+        if n_heap < most:
+            at = n_heap
+            n_heap += 1
+            while at > 0 and heap[(at - 1) // 2] > value:
+                heap[at] = heap[(at - 1) // 2]
+                at = (at - 1) // 2
+            heap[at] = value
+            continue
+        at = 0
+        while True:
+            child = 2 * at + 1
+            if child >= n_heap:
+                break
+            if child + 1 < n_heap and heap[child + 1] < heap[child]:
+                child += 1
+            if heap[child] >= value:
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = value
+    return n_kept
+
+
+@njit(**_PLAIN)
+def _gains(
+    alpha, theta, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most, exact,
+    n_free, kept, words, signs, marks, mark, gain_of, top, codes, reached, entries, choices, best, split,
+):  # fmt: skip
+    """Compute the largest gains of ``alpha a - theta q`` for each number of edits of one row.
+
+    `best[k]` is the largest gain of at most k edits, or of exactly k edits if `exact` is true; then the
+    row has `n_free` more tokens whose edit changes nothing. A word of the row may lose `down` and gain
+    `up` of its count. If the gains of its edits fall, they are among the largest of all, in `top`.
+    Otherwise a dynamic program selects the number of its edits, `reached`. Absent `words` have the
+    upper concave envelope of their gains. The count of the word of entry `kept` must not become 0; if
+    it is -2, the row is empty and gains a word. Return the lengths of `top` and `entries`.
+    """
+    n_top, n_listed = 0, 0
+    reached[0] = 0.0
+    for k in range(1, most + 1):
+        reached[k] = -np.inf
+    n_own = stop - start
+    for item in range(n_own + len(words)):
+        own = item < n_own
+        if own:
+            e = start + item
+            f, x, n_down, n_up = indices[e], counts[e], down[e], up[e]
+            cap = min(most, max(n_down, n_up))
+        else:
+            f, x = words[item - n_own], 0
+            if marks[f] == mark:
+                continue
+            cap = most if terms[zero + 2] != terms[zero + 1] else 1
+            sign = signs[item - n_own]
+            n_down, n_up = (most, 0) if sign < 0 else (0, most)
+        weight, fine = alpha * v[f], theta * s[f]
+        before = weight * terms[x + zero] - fine * lengths[x + zero]
+        gain_of[0], last, falls, highest = 0.0, np.inf, True, 0.0
+        stays = own and e == kept
+        for k in range(1, cap + 1):
+            value = -np.inf
+            if k <= n_down and not (stays and terms[x - k + zero] == 0.0):
+                value = weight * terms[x - k + zero] - fine * lengths[x - k + zero] - before
+            if k <= n_up and not (stays and terms[x + k + zero] == 0.0):
+                value = max(value, weight * terms[x + k + zero] - fine * lengths[x + k + zero] - before)
+            gain_of[k] = value
+            step = value - gain_of[k - 1]
+            falls = falls and step <= last
+            last, highest = step, max(highest, value)
+        if highest <= 0.0 and not exact:
+            if kept == -2 and (n_top == 0 or (top[0] <= 0.0 and gain_of[1] > top[0])):
+                top[0], codes[0], n_top = gain_of[1], item, 1
+            continue
+        if n_top == 1 and top[0] <= 0.0 and not exact:
+            n_top = 0
+        if own and not falls:
+            for k in range(most, -1, -1):
+                chosen, largest = 0, reached[k]
+                for j in range(1, min(k, cap) + 1):
+                    value = reached[k - j] + gain_of[j]
+                    if value - largest > TIES * abs(value):
+                        chosen = j
+                    largest = max(largest, value)
+                choices[n_listed, k], reached[k] = chosen, largest
+            entries[n_listed] = e
+            n_listed += 1
+            continue
+        k = 0
+        while k < cap:
+            following, slope = k + 1, gain_of[k + 1] - gain_of[k]
+            if not falls:
+                for j in range(k + 2, cap + 1):
+                    if (gain_of[j] - gain_of[k]) / (j - k) > slope:
+                        following, slope = j, (gain_of[j] - gain_of[k]) / (j - k)
+            if slope <= 0.0 and not exact:
+                break
+            for _ in range(following - k):
+                if n_top == most and slope - top[most - 1] <= TIES * abs(slope):
+                    break
+                at = n_top if n_top < most else most - 1
+                while at > 0 and slope - top[at - 1] > TIES * abs(slope):
+                    top[at], codes[at] = top[at - 1], codes[at - 1]
+                    at -= 1
+                top[at], codes[at] = slope, item
+                n_top = min(n_top + 1, most)
+            k = following
+    for _ in range(min(n_free, most) if exact else 0):
+        if n_top == most and top[most - 1] >= 0.0:
+            break
+        at = n_top if n_top < most else most - 1
+        while at > 0 and top[at - 1] < 0.0:
+            top[at], codes[at] = top[at - 1], codes[at - 1]
+            at -= 1
+        top[at], codes[at] = 0.0, -1
+        n_top = min(n_top + 1, most)
+    for k in range(most + 1):
+        best[k], split[k] = -np.inf, 0
+        largest = 0.0
+        for j in range(k, -1, -1):
+            # j edits by the dynamic program, and the others of the largest gains.
+            if k - j > n_top:
+                if exact:
+                    break
+            elif k - j > 0:
+                largest += top[k - j - 1]
+            if reached[j] + largest > best[k]:
+                best[k], split[k] = reached[j] + largest, j
+    return n_top, n_listed
+
+
+@njit(**_PLAIN)
+def _choose(
+    k, n_top, n_listed, n_own, start, alpha, theta, v, s, indices, counts, down, up, terms, lengths,
+    zero, kept, words, signs, codes, entries, choices, split, used, moves, added, amounts, n_added,
+):  # fmt: skip
+    """Add the edits of the largest gain for k edits to `moves`, `added` and `amounts`.
+
+    Return the number of added words.
+    """
+    j = split[k]
+    for i in range(min(k - j, n_top)):
+        item = codes[i]
+        if 0 <= item < n_own:
+            used[item] += 1
+        elif item >= n_own:
+            word, sign, at = words[item - n_own], signs[item - n_own], 0
+            while at < n_added and added[at] != word:
+                at += 1
+            if at == n_added:
+                added[at], amounts[at] = word, 0
+                n_added += 1
+            amounts[at] += sign
+    for i in range(n_listed - 1, -1, -1):
+        used[entries[i] - start] += choices[i, j]
+        j -= choices[i, j]
+    for item in range(n_own):
+        n = used[item]
+        if n == 0:
+            continue
+        used[item] = 0
+        e = start + item
+        x, weight, fine = counts[e], alpha * v[indices[e]], theta * s[indices[e]]
+        fewer = more = -np.inf
+        if n <= down[e] and not (e == kept and terms[x - n + zero] == 0.0):
+            fewer = weight * terms[x - n + zero] - fine * lengths[x - n + zero]
+        if n <= up[e] and not (e == kept and terms[x + n + zero] == 0.0):
+            more = weight * terms[x + n + zero] - fine * lengths[x + n + zero]
+        moves[item] += n if more > fewer else -n
+    return n_added
+
+
+@njit(**_PLAIN)
+def _enumerate(
+    theta, height, value, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most,
+    words, signs, marks, mark, a, q, change, new, amount,
+):  # fmt: skip
+    """Compute the largest ratio below 0 of one row, by an enumeration of edits close to the best ones.
+
+    Ratios above `value` require ``a - theta q > -value^2 / (4 |theta|)``, for theta < 0. Edits with such
+    gains are few if `height`, the largest ``a - theta q``, is close. The items are the words of the row
+    and those to insert. A dynamic program has the largest gain of each suffix of the items and budget.
+
+    Write the best edits if they are better than `value`. Return the largest ratio, the number of
+    inserted words (-1 if none is better), and whether the enumeration is complete.
+    """
+    n_own, width = stop - start, most + 1
+    n_items, n_options = n_own + len(words), 2 * most + 1
+    gains = np.empty((n_items, n_options))
+    suffix, prefix = np.zeros((n_items + 1, width)), np.zeros(width)
+    for item in range(n_items):
+        n_down, n_up, f, x = most, most, 0, 0
+        if item < n_own:
+            e = start + item
+            f, x, n_down, n_up = indices[e], counts[e], down[e], up[e]
+        else:
+            f = words[item - n_own]
+            n_down, n_up = (most, 0) if signs[item - n_own] < 0 else (0, most)
+            if marks[f] == mark:
+                n_down, n_up = 0, 0
+        before = v[f] * terms[x + zero] - theta * s[f] * lengths[x + zero]
+        for o in range(n_options):
+            move = o - most
+            gains[item, o] = -np.inf
+            if -n_down <= move <= n_up:
+                after = v[f] * terms[x + move + zero] - theta * s[f] * lengths[x + move + zero]
+                gains[item, o] = after - before
+    for item in range(n_items - 1, -1, -1):
+        for k in range(width):
+            best = -np.inf
+            for o in range(most - k, most + k + 1):
+                best = max(best, gains[item, o] + suffix[item + 1, k - abs(o - most)])
+            suffix[item, k] = best
+    # Items with a single possible option are fixed, and the others are enumerated.
+    floor = -value * value / (4.0 * abs(theta))
+    needed = floor - height + suffix[0, most] - 1e-12 * abs(height)
+    open_items, n_open = np.empty(n_items, np.int64), 0
+    fixed, left = np.zeros(n_items, np.int64), most
+    for item in range(n_items):
+        n_possible = 0
+        for o in range(n_options):
+            cost, possible = abs(o - most), False
+            for k in range(width - cost):
+                possible = (
+                    possible or prefix[k] + gains[item, o] + suffix[item + 1, most - cost - k] >= needed
+                )
+            if not possible:
+                gains[item, o] = -np.inf
+            else:
+                n_possible += 1
+                fixed[item] = o - most
+        if n_possible > 1:
+            open_items[n_open] = item
+            n_open += 1
+        for k in range(most, -1, -1):
+            best = -np.inf
+            for o in range(most - k, most + k + 1):
+                best = max(best, gains[item, o] + prefix[k - abs(o - most)])
+            prefix[k] = best
+        if n_possible == 1:
+            left -= abs(fixed[item])
+            f = indices[start + item] if item < n_own else words[item - n_own]
+            x = counts[start + item] if item < n_own else 0
+            a += v[f] * (terms[x + fixed[item] + zero] - terms[x + zero])
+            q += s[f] * (lengths[x + fixed[item] + zero] - lengths[x + zero])
+            needed -= gains[item, fixed[item] + most]
+            # The options of fixed items are left out of the sums below.
+    for k in range(width):
+        suffix[n_open, k] = 0.0
+    for i in range(n_open - 1, -1, -1):
+        for k in range(left + 1):
+            best = -np.inf
+            for o in range(most - k, most + k + 1):
+                best = max(best, gains[open_items[i], o] + suffix[i + 1, k - abs(o - most)])
+            suffix[i, k] = best
+    option, budget = np.zeros(n_open + 1, np.int64), np.zeros(n_open + 1, np.int64)
+    sum_a, sum_q, sum_gain = np.zeros(n_open + 1), np.zeros(n_open + 1), np.zeros(n_open + 1)
+    chosen = np.zeros(n_open, np.int64)
+    budget[0], sum_a[0], sum_q[0], option[0] = left, a, q, -1
+    depth, n_steps, found = 0, 0, False
+    while depth >= 0 and n_steps < _MOST_STEPS:
+        n_steps += 1
+        if depth == n_open:
+            ratio = sum_a[depth] / np.sqrt(sum_q[depth]) if sum_q[depth] > 0.0 else 0.0
+            if ratio - value > TIES * abs(ratio):
+                value, found = ratio, True
+                needed += -value * value / (4.0 * abs(theta)) - floor
+                floor = -value * value / (4.0 * abs(theta))
+                for i in range(n_open):
+                    chosen[i] = option[i] - most
+            depth -= 1
+            continue
+        option[depth] += 1
+        o = option[depth]
+        if o == n_options:
+            depth -= 1
+            continue
+        item, cost = open_items[depth], abs(o - most)
+        if cost > budget[depth] or gains[item, o] == -np.inf:
+            continue
+        gain = sum_gain[depth] + gains[item, o]
+        if gain + suffix[depth + 1, budget[depth] - cost] < needed:
+            continue
+        f = indices[start + item] if item < n_own else words[item - n_own]
+        x = counts[start + item] if item < n_own else 0
+        move = o - most
+        sum_a[depth + 1] = sum_a[depth] + v[f] * (terms[x + move + zero] - terms[x + zero])
+        sum_q[depth + 1] = sum_q[depth] + s[f] * (lengths[x + move + zero] - lengths[x + zero])
+        sum_gain[depth + 1], budget[depth + 1] = gain, budget[depth] - cost
+        depth += 1
+        if depth < n_open:
+            option[depth] = -1
+    n_added = -1
+    if found:
+        n_added = 0
+        for i in range(n_open):
+            fixed[open_items[i]] = chosen[i]
+        for item in range(n_items):
+            if item < n_own:
+                change[item] = fixed[item]
+            elif fixed[item] != 0:
+                new[n_added], amount[n_added] = words[item - n_own], fixed[item]
+                n_added += 1
+    return value, n_added, depth < 0
+
+
+@njit(**_PLAIN)
+def largest_below(slopes, heights, n_lines, lowest, highest):
+    """Return the largest ratio below lines of increasing slope, with its place.
+
+    The ratio is ``a / sqrt(q)``, for a below all lines.
+
+    The place is the q of this ratio and the number of a line. Another line meets it there, in the
+    sequence of those that bound a somewhere. The numbers of both are -1 at the ends of the range of q,
+    and inside of the part of a line.
+    """
+    used, n_used = np.empty(n_lines, np.int64), 0
+    for line in range(n_lines):
+        # A line bounds no a if it is above the point where the lines on both sides meet.
+        while n_used >= 2:
+            last, before = used[n_used - 1], used[n_used - 2]
+            q = (heights[before] - heights[line]) / (slopes[line] - slopes[before])
+            if heights[last] + slopes[last] * q < heights[before] + slopes[before] * q:
+                break
+            n_used -= 1
+        used[n_used] = line
+        n_used += 1
+    bound, first, second, place, right = -np.inf, -1, -1, 0.0, highest
+    for i in range(n_used):
+        line, left = used[i], lowest
+        slope, h = slopes[line], heights[line]
+        if i + 1 < n_used:
+            left = (h - heights[used[i + 1]]) / (slopes[used[i + 1]] - slope)
+            left = max(left, lowest)
+            if left >= right and right > lowest:
+                continue
+        for end in range(2):
+            q = left if end else right
+            reach = (h + slope * q) / np.sqrt(q)
+            if reach > bound:
+                bound, first, second, place = reach, -1, -1, q
+                if end == 0 and i > 0:
+                    first, second = used[i - 1], line
+                elif end == 1 and i + 1 < n_used:
+                    first, second = line, used[i + 1]
+        if slope < 0.0 and h < 0.0 and left < h / slope < right:
+            reach = -2.0 * np.sqrt(h * slope)
+            if reach > bound:
+                bound, first, second, place = reach, -1, -1, h / slope
+        right = left
+        if left <= lowest:
+            break
+    return bound, first, second, place
+
+
+@njit(**_PLAIN)
+def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
+    """Compute the largest ratio below the lines of each row, and the q of it.
+
+    The first `n_lines[i]` entries of row i of `slopes` and `heights` are its lines, in any sequence.
+    """
+    for i in range(len(n_lines)):
+        order = np.argsort(slopes[i, : n_lines[i]])
+        bounds[i], _, _, places[i] = largest_below(
+            slopes[i][order], heights[i][order], n_lines[i], lowest[i], highest[i]
+        )
+
+
+@njit(**_PLAIN)
+def worst_ratios(
+    rows, indptr, indices, counts, n_unknown, down, up, more_down, more_up, replaces, V, assign, s,
+    terms, lengths, zero, norm, least, where, words, signs, limits, emptied, guards, tolerance, values,
+    upper, sizes, moves, added, amounts,
+):  # fmt: skip
+    """Compute the edits with the largest ratio of each row, and an upper bound.
+
+    For ratios above 0, some edits with the largest ratio maximize ``a - theta q`` for a theta, which
+    bounds the ratios of all others (Dinkelbach 1967). The lines ``a = H(theta) + theta q`` bound the
+    region of all pairs (q, a). The search adds the line that cuts off the largest ratio below the lines.
+
+    Parameters
+    ----------
+    rows : array of shape (n,)
+        Numbers of the rows.
+    indptr, indices, counts : arrays
+        Words of each row, with their counts.
+    n_unknown : array of shape (n_rows,)
+        Numbers of tokens without a feature.
+    down, up, more_down, more_up : arrays
+        Maximum changes of the count of each word of a row by edits. The last two are the changes by
+        insertions if `replaces` is true: then as many tokens are inserted as deleted, some of them
+        perhaps without a feature.
+    V : array of shape (p, d)
+        Directions v.
+    assign : array of shape (n,)
+        Index of the direction of each row.
+    s : array of shape (d,)
+        Factors of the squared length.
+    terms, lengths : arrays
+        t(c) and the terms of q for the count c, at position c + `zero`.
+    norm : int
+        `NONE`, `L1` or `L2`.
+    least : float
+        Lower bound of q of a nonzero row.
+    where, words, signs : arrays
+        Words to insert into a row that lacks them, and whether the count rises or falls. Those of
+        direction p are ``words[where[2 p] : where[2 p + 1]]`` for theta >= 0, then those for theta < 0.
+    limits : array of int of shape (n_rows,)
+        Maximum number of edits.
+    emptied : array of bool of shape (n_rows,)
+        Whether edits may delete all words. Then the search is for rows with a word of the text, and for
+        the ratio 0.
+    guards : bool
+        Whether `limits` of such rows allow that all counts become 0.
+    tolerance : float
+        Relative tolerance of the ratios.
+    values, upper, sizes : arrays of shape (n,)
+        Outputs: largest ratio found, upper bound, and the sum of absolute terms in it.
+    moves : array of int of shape (n_entries,)
+        Output: changes of the counts of the words of each row.
+    added, amounts : arrays of int of shape (n, most)
+        Outputs: inserted words that the row lacks, and their counts; the amount is 0 if there is none.
+    """
+    widest, most = 0, added.shape[1]
+    for r in rows:
+        widest = max(widest, indptr[r + 1] - indptr[r])
+    marks = np.full(V.shape[1], -1, np.int64)
+    gain_of, best, more_best = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1)
+    top, more_top = np.empty(most), np.empty(most)
+    codes, more_codes = np.empty(most, np.int64), np.empty(most, np.int64)
+    reached = np.empty(most + 1)
+    entries, more_entries = np.empty(widest, np.int64), np.empty(widest, np.int64)
+    choices = np.empty((widest, most + 1), np.int64)
+    more_choices = np.empty((widest if replaces else 0, most + 1), np.int64)
+    split, more_split = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+    used, change = np.zeros(widest, np.int64), np.zeros(widest, np.int64)
+    new, amount = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
+    slopes, heights = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
+    at_a, at_q = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
+    nothing, no_signs = words[:0], signs[:0]
+    for i in range(len(rows)):
+        r = rows[i]
+        start, stop = indptr[r], indptr[r + 1]
+        n_own, v, p = stop - start, V[assign[i]], assign[i]
+        a0, q0, size0 = 0.0, 0.0, 0.0
+        for e in range(start, stop):
+            f, x = indices[e], counts[e]
+            marks[f] = i
+            a0 += v[f] * terms[x + zero]
+            size0 += abs(v[f] * terms[x + zero])
+            q0 += s[f] * lengths[x + zero]
+            moves[e] = 0
+        for k in range(added.shape[1]):
+            amounts[i, k] = 0
+        most = limits[r]
+        divisor = 1.0 if norm == NONE else (q0 if norm == L1 else np.sqrt(q0))
+        value = a0 / divisor if divisor > 0.0 else 0.0
+        bound, scale = np.inf, (size0 / divisor if divisor > 0.0 else 0.0) + abs(value)
+        values[i], sizes[i] = value, scale
+        # Rows without words have the ratio 0.
+        floor = -np.inf
+        if emptied[r] and n_own == 0 and len(words[where[2 * p] : where[2 * p + 1]]) == 0:
+            # No word has a positive weight.
+            values[i], upper[i] = 0.0, 0.0
+            continue
+        if emptied[r]:
+            floor = 0.0
+            if value < 0.0:
+                value, values[i] = 0.0, 0.0
+                for e in range(start, stop):
+                    moves[e] = -counts[e]
+        n_lines, lowest, highest, stage, theta, alpha = 0, least, np.inf, 0, 0.0, 1.0
+        # Rows without words have the ratio 0.
+        if norm != NONE:
+            # The first two lines bound q itself.
+            alpha, theta = 0.0, 1.0
+        while True:
+            # Evaluate the line with this slope: its height, and edits that are on it.
+            first = where[2 * p + (1 if theta < 0.0 else 0)]
+            last = where[2 * p + (2 if theta < 0.0 else 1)]
+            listed, listed_signs = words[first:last], signs[first:last]
+            gain, n_added = -np.inf, 0
+            # Without one of its words, a row would be zero.
+            one_by_one = emptied[r] and guards and (n_own > 0 or replaces)
+            for keep in range(n_own if one_by_one else 1):
+                kept = start + keep if one_by_one else -2 if emptied[r] and n_own == 0 else -1
+                n_top, n_listed = _gains(
+                    alpha, theta, v, s, indices, counts, down, up, start, stop, terms, lengths, zero,
+                    most, replaces, n_unknown[r], kept, nothing if replaces else listed,
+                    no_signs if replaces else listed_signs, marks, i, gain_of, top, codes, reached,
+                    entries, choices, best, split,
+                )  # fmt: skip
+                k, largest = most, best[most]
+                if replaces:
+                    n_more, n_more_listed = _gains(
+                        alpha, theta, v, s, indices, counts, more_down, more_up, start, stop, terms,
+                        lengths, zero, most, False, 0, -1, listed, listed_signs, marks, i, gain_of,
+                        more_top, more_codes, reached, more_entries, more_choices, more_best, more_split,
+                    )  # fmt: skip
+                    k, largest = 0, 0.0
+                    for j in range(1, most + 1):
+                        if best[j] + more_best[j] > largest:
+                            k, largest = j, best[j] + more_best[j]
+                if largest <= gain:
+                    continue
+                gain, n_added = largest, 0
+                for item in range(n_own):
+                    change[item] = 0
+                if replaces:
+                    n_added = _choose(
+                        k, n_more, n_more_listed, n_own, start, alpha, theta, v, s, indices, counts,
+                        more_down, more_up, terms, lengths, zero, -1, listed, listed_signs, more_codes,
+                        more_entries, more_choices, more_split, used, change, new, amount, n_added,
+                    )  # fmt: skip
+                n_added = _choose(
+                    k, n_top, n_listed, n_own, start, alpha, theta, v, s, indices, counts, down, up,
+                    terms, lengths, zero, kept, nothing if replaces else listed,
+                    no_signs if replaces else listed_signs, codes, entries, choices, split, used, change,
+                    new, amount, n_added,
+                )  # fmt: skip
+            height = alpha * a0 - theta * q0 + gain
+            a, q, size = 0.0, 0.0, 0.0
+            for item in range(n_own):
+                f, x = indices[start + item], counts[start + item] + change[item]
+                a += v[f] * terms[x + zero]
+                size += abs(v[f] * terms[x + zero])
+                q += s[f] * lengths[x + zero]
+            for j in range(n_added):
+                f, x = new[j], amount[j]
+                a += v[f] * terms[x + zero]
+                size += abs(v[f] * terms[x + zero])
+                q += s[f] * lengths[x + zero]
+            divisor = 1.0 if norm == NONE else (q if norm == L1 else np.sqrt(q))
+            ratio = a / divisor if divisor > 0.0 else 0.0
+            if ratio - value > TIES * abs(ratio):
+                value, values[i] = ratio, ratio
+                sizes[i] = size / divisor + abs(ratio) if divisor > 0.0 else abs(ratio)
+                for item in range(n_own):
+                    moves[start + item] = change[item]
+                for j in range(added.shape[1]):
+                    added[i, j] = new[j] if j < n_added else 0
+                    amounts[i, j] = amount[j] if j < n_added else 0
+            if norm == NONE:
+                bound = height
+                break
+            if stage >= 2 and norm == L1:
+                # All of a - theta q <= height, so the ratios are at most theta + height / q.
+                stage += 1
+                if value > theta and stage < _MOST_LINES:
+                    theta = value
+                    continue
+                bound = theta + max(height, 0.0) / lowest
+                break
+            if stage == 0:
+                if -height < 0.5 * least:
+                    floor = 0.0
+                lowest = max(-height * (1.0 - 1e-12), least)
+                stage, theta = 1, -1.0
+                continue
+            if stage == 1:
+                highest = height * (1.0 + 1e-12)
+                stage, alpha = 2, 1.0
+                if highest < least:
+                    # No edit adds a word with a feature to an empty row.
+                    bound = 0.0
+                    break
+                root = np.sqrt(q0) if q0 > 0.0 else np.sqrt(lowest)
+                theta = value if norm == L1 else value / (2.0 * root)
+                continue
+            # Insert the line, by increasing slope.
+            at = n_lines
+            while at > 0 and slopes[at - 1] > theta:
+                slopes[at], heights[at] = slopes[at - 1], heights[at - 1]
+                at_a[at], at_q[at] = at_a[at - 1], at_q[at - 1]
+                at -= 1
+            slopes[at], heights[at], at_a[at], at_q[at] = theta, height, a, q
+            n_lines += 1
+            bound, at, other, place = largest_below(slopes, heights, n_lines, lowest, highest)
+            if bound - value <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
+                break
+            # The tangent at this place, or the line through the edits of both lines.
+            following = bound / (2.0 * np.sqrt(place))
+            if at >= 0 and at_q[at] != at_q[other]:
+                chord = (at_a[at] - at_a[other]) / (at_q[at] - at_q[other])
+                if slopes[at] < chord < slopes[other] and (chord >= 0.0 or value < 0.0):
+                    following = chord
+            known = False
+            for line in range(n_lines):
+                known = known or abs(slopes[line] - following) <= 1e-13 * abs(following)
+            if known:
+                break
+            theta = following
+        if (
+            norm == L2
+            and value < 0.0
+            and not replaces
+            and bound - value > tolerance * (scale + abs(bound))
+        ):
+            # The line with the fewest edits close to it.
+            at, slack = -1, np.inf
+            for line in range(n_lines):
+                if slopes[line] < 0.0 and heights[line] - value * value / (4.0 * slopes[line]) < slack:
+                    at, slack = line, heights[line] - value * value / (4.0 * slopes[line])
+            if at >= 0:
+                first, last = where[2 * p + 1], where[2 * p + 2]
+                ratio, n_added, complete = _enumerate(
+                    slopes[at], heights[at], value, v, s, indices, counts, down, up, start, stop, terms,
+                    lengths, zero, most, words[first:last], signs[first:last], marks, i, a0, q0, change,
+                    new, amount,
+                )  # fmt: skip
+                if n_added >= 0:
+                    a, q, size = 0.0, 0.0, 0.0
+                    for item in range(n_own):
+                        moves[start + item] = change[item]
+                        f, x = indices[start + item], counts[start + item] + change[item]
+                        a += v[f] * terms[x + zero]
+                        size += abs(v[f] * terms[x + zero])
+                        q += s[f] * lengths[x + zero]
+                    for j in range(added.shape[1]):
+                        added[i, j] = new[j] if j < n_added else 0
+                        amounts[i, j] = amount[j] if j < n_added else 0
+                    for j in range(n_added):
+                        f, x = new[j], amount[j]
+                        a += v[f] * terms[x + zero]
+                        size += abs(v[f] * terms[x + zero])
+                        q += s[f] * lengths[x + zero]
+                    value, values[i] = a / np.sqrt(q), a / np.sqrt(q)
+                    sizes[i] = size / np.sqrt(q) + abs(value)
+                if complete:
+                    bound = value
+        upper[i] = max(bound, value, floor)

@@ -1,0 +1,302 @@
+"""Worst edits of words for rows that are divided by their length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils.matrices import in_threads
+from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
+
+NORMS = {None: NONE, "l1": L1, "l2": L2}
+TERMS = ("counts", "binary", "sublinear")
+# Relative tolerance of the search: bounds that differ less count as equal.
+TOLERANCE = 1e-14
+# Number of words that are listed beyond the number of edits, at first.
+_MORE_WORDS = 16
+
+
+@dataclass(frozen=True)
+class CountedWords:
+    """Words of texts, with their counts.
+
+    Parameters
+    ----------
+    indptr, indices : arrays of int64
+        Features of each text, increasing.
+    plus, minus : arrays of int64 of shape (n_entries,)
+        Number of tokens of the text that raise and lower the count of the feature. A token lowers the
+        count only for hashed features with alternating signs.
+    n_unknown : array of int64 of shape (n_texts,)
+        Number of tokens without a feature.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    plus: np.ndarray
+    minus: np.ndarray
+    n_unknown: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.n_unknown)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Counts of the features, (n_entries,)."""
+        return self.plus - self.minus
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Values of counted features, and the norm that divides the row.
+
+    The value of feature j is ``scale_j t(c_j) / |(scale_1 t(c_1), ...)|``, where ``c_j`` is its count.
+
+    Parameters
+    ----------
+    terms : {"counts", "binary", "sublinear"}
+        t(c): c, 1 or ``1 + log c``; 0 for the count 0.
+    norm : {"l1", "l2"} or None
+        Norm; None divides by 1.
+    scale : array of shape (d,)
+        Factors of the features before the norm.
+    """
+
+    terms: str
+    norm: str | None
+    scale: np.ndarray
+
+    def values(self, counts: np.ndarray) -> np.ndarray:
+        """Return t(c) of counts."""
+        if self.terms == "counts":
+            return counts.astype(np.float64)
+        if self.terms == "binary":
+            return (counts != 0).astype(np.float64)
+        return np.where(counts > 0, 1.0 + np.log(np.maximum(counts, 1)), 0.0)
+
+    @property
+    def squares(self) -> np.ndarray:
+        """Factors of the terms of q: the squared length, or the sum for l1, (d,)."""
+        if self.norm is None:
+            return np.zeros(len(self.scale))
+        return np.abs(self.scale) if self.norm == "l1" else self.scale * self.scale
+
+    def lengths(self, values: np.ndarray) -> np.ndarray:
+        """Return the terms of q for values t(c)."""
+        return np.abs(values) if self.norm == "l1" else values * values
+
+    def ratios(self, a: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Return the scores of rows, divided by their norm; 0 for empty rows."""
+        if self.norm is None:
+            return a
+        divisors = q if self.norm == "l1" else np.sqrt(q)
+        return np.divide(a, divisors, out=np.zeros(len(a)), where=divisors > 0)
+
+    def rows(self, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> sp.csr_matrix:
+        """Return the rows of counted features, (n, d)."""
+        data = self.scale[indices] * self.values(counts)
+        rows = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, len(self.scale)))
+        if self.norm is None:
+            return rows
+        sizes = np.abs(data) if self.norm == "l1" else data * data
+        totals = np.add.reduceat(np.append(sizes, 0.0), indptr[:-1]) * (np.diff(indptr) > 0)
+        divisors = totals if self.norm == "l1" else np.sqrt(totals)
+        rows.data /= np.repeat(np.where(divisors > 0, divisors, 1.0), np.diff(indptr))
+        return rows
+
+
+@dataclass(frozen=True)
+class WordChanges:
+    """Largest ratios of some texts along their directions, with edits.
+
+    Attributes
+    ----------
+    values, upper, sizes : arrays of shape (n,)
+        Largest ratio found, upper bound of all ratios, and the sum of absolute terms of the former.
+    moves : array of int64 of shape (n_entries,)
+        Changes of the counts of the words of all texts, by the edits that attain `values`.
+    added, amounts : arrays of int64 of shape (n, most)
+        Inserted words that the text lacks, with the changes of their counts; 0 if there is none.
+    """
+
+    values: np.ndarray
+    upper: np.ndarray
+    sizes: np.ndarray
+    moves: np.ndarray
+    added: np.ndarray
+    amounts: np.ndarray
+
+
+@dataclass(frozen=True)
+class RatioSearch:
+    """Search for the edits of words with the largest scores.
+
+    Parameters
+    ----------
+    words : CountedWords
+        Texts.
+    normalization : Normalization
+        Values of the features.
+    edit : {"drop", "add", "replace", "edit"}
+        Kind of edit: "edit" deletes or inserts.
+    most : int
+        Maximum number of edits of a text.
+    rising, falling : arrays of bool of shape (d,)
+        Whether an inserted token can raise or lower the count of a feature.
+    """
+
+    words: CountedWords
+    normalization: Normalization
+    edit: str
+    most: int
+    rising: np.ndarray
+    falling: np.ndarray
+
+    def worst(self, V: np.ndarray, assign: np.ndarray) -> WordChanges:
+        """Return the edits with the largest ratio for each text.
+
+        The ratio is ``<v, t(c)> / |scale t(c)|``.
+
+        Parameters
+        ----------
+        V : array of shape (p, d)
+            Directions v, which include the factors `scale`.
+        assign : array of int64 of shape (n,)
+            Index of the direction of each text.
+        """
+        words, n = self.words, len(self.words)
+        values, upper, sizes = np.zeros((3, n))
+        moves = np.zeros(len(words.indices), dtype=np.int64)
+        most = max(self.most, 1)
+        added, amounts = np.zeros((2, n, most), dtype=np.int64)
+        norm, s = self.normalization.norm, self.normalization.squares
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        counts = words.counts
+        zero = int(np.abs(counts).max(initial=0)) + 2 * most + 2
+        terms = self.normalization.values(np.arange(-zero, zero + 1))
+        lengths = self.normalization.lengths(terms)
+        least = float(s[s > 0].min(initial=np.inf)) if norm is not None else 1.0
+        where, listed, signs = self._listed(V, s)
+        down, up, more_down, more_up = self._limits()
+        replaces = self.edit == "replace"
+        rows = np.arange(n, dtype=np.int64)
+        # Rows whose counts can all become 0 have the ratio 0 there, and the others are apart.
+        signed = bool(self.falling.any() or words.minus.any())
+        reachable = (-up <= counts) & (counts <= down)
+        to_zero = self._totals(np.where(reachable, np.abs(counts), most + 1))
+        emptied = to_zero <= (0 if self.edit == "add" and not signed else self.most)
+        emptied &= norm is not None
+        limits = np.full(n, self.most, dtype=np.int64)
+        guards = signed or self.edit in ("edit", "replace")
+        if not guards:
+            limits = np.where(emptied & (self.edit == "drop"), np.maximum(to_zero - 1, 0), limits)
+
+        def search(part: slice) -> None:
+            worst_ratios(
+                rows[part], words.indptr, words.indices, counts, words.n_unknown, down, up, more_down,
+                more_up, replaces, V, assign[part], s, terms, lengths, zero, NORMS[norm], least, where,
+                listed, signs, limits, emptied, guards, TOLERANCE, values[part], upper[part],
+                sizes[part], moves, added[part], amounts[part],
+            )  # fmt: skip
+
+        in_threads(search, n, 64 * (len(words.indices) + n))
+        found = WordChanges(values, upper, sizes, moves, added, amounts)
+        if guards and self.edit != "drop":
+            filled = np.diff(words.indptr) > 0 if self.edit != "replace" else True
+            self._insert_into_empty(found, V, assign, np.flatnonzero(emptied & filled), to_zero)
+        return found
+
+    def _totals(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of values of the entries of each text."""
+        sums = np.concatenate([[0], np.cumsum(values)])[self.words.indptr]
+        return np.diff(sums)
+
+    def _insert_into_empty(
+        self,
+        found: WordChanges,
+        V: np.ndarray,
+        assign: np.ndarray,
+        rows: np.ndarray,
+        to_zero: np.ndarray,
+    ) -> None:
+        """Replace results for texts that are worse if all words are deleted and others inserted."""
+        left = self.most - to_zero[rows]
+        if self.edit == "replace":
+            left = np.minimum(self.most, to_zero[rows] + self.words.n_unknown[rows])
+        for most in np.unique(left[left > 0]):
+            some = rows[left == most]
+            nothing = np.zeros(0, dtype=np.int64)
+            indptr, n_unknown = np.zeros((2, len(some) + 1), dtype=np.int64)
+            words = CountedWords(indptr, nothing, nothing, nothing, n_unknown[1:])
+            other = replace(self, words=words, edit="add", most=int(most)).worst(V, assign[some])
+            found.upper[some] = np.maximum(found.upper[some], other.upper)
+            better = other.values > found.values[some]
+            for row, place in zip(some[better], np.flatnonzero(better), strict=True):
+                own = slice(self.words.indptr[row], self.words.indptr[row + 1])
+                found.values[row], found.sizes[row] = other.values[place], other.sizes[place]
+                found.moves[own] = -self.words.counts[own]
+                found.added[row], found.amounts[row] = 0, 0
+                found.added[row, :most] = other.added[place]
+                found.amounts[row, :most] = other.amounts[place]
+
+    def _limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return how far each count may fall and rise; for replacements, also by insertions."""
+        words, most = self.words, int(self.most)
+        at = words.indices
+        deleted = words.plus, words.minus
+        inserted = most * self.falling[at].astype(np.int64), most * self.rising[at].astype(np.int64)
+        if self.edit == "drop":
+            pairs = deleted, (deleted[0][:0], deleted[1][:0])
+        elif self.edit == "add":
+            pairs = inserted, (inserted[0][:0], inserted[1][:0])
+        elif self.edit == "edit":
+            both = deleted[0] + inserted[0], deleted[1] + inserted[1]
+            pairs = both, (inserted[0][:0], inserted[1][:0])
+        else:
+            pairs = deleted, inserted
+        least, more = ([np.minimum(each, most) for each in pair] for pair in pairs)
+        return (*least, *more)
+
+    def _listed(self, V: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the words to insert for each direction, for theta >= 0 and for theta < 0.
+
+        Each text lacks enough of them: a word that is not listed for a direction is dominated by more
+        listed words than the text contains, by the number of edits.
+        """
+        parts: list[np.ndarray] = []
+        signs: list[np.ndarray] = []
+        insertable = np.flatnonzero(self.rising | self.falling)
+        for v in V:
+            # The count of a word may rise or fall, or both.
+            sign = np.where(self.falling & ((v < 0) | ~self.rising), -1, 1)
+            gain = v * sign
+            for falls in (False, True):
+                if self.edit == "drop" or (falls and not s.any()):
+                    chosen = insertable[:0]
+                else:
+                    good = insertable if falls else insertable[gain[insertable] > 0]
+                    chosen = self._undominated(gain, -s if falls else s, good)
+                parts.append(chosen)
+                signs.append(sign[chosen])
+        where = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+        return where, np.concatenate(parts), np.concatenate(signs).astype(np.int64)
+
+    def _undominated(self, gain: np.ndarray, s: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """Return the words with less than K + m dominating ones, if texts contain m of them."""
+        order = words[np.lexsort((-gain[words], s[words]))]
+        most = self.most + _MORE_WORDS
+        while True:
+            kept = np.empty(len(order), dtype=np.int64)
+            number = skyband(gain, order, most, np.empty(most), kept)
+            listed = kept[:number]
+            if most >= len(order):
+                return listed
+            found = np.zeros(len(gain), dtype=np.int64)
+            found[listed] = 1
+            totals = np.concatenate([[0], np.cumsum(found[self.words.indices])])
+            present = totals[self.words.indptr[1:]] - totals[self.words.indptr[:-1]]
+            if self.most + int(present.max(initial=0)) <= most:
+                return listed
+            most *= 2

@@ -1,0 +1,232 @@
+"""Text pipelines of scikit-learn: values and norm of counted features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from ..oracles.text.ratios import Normalization
+from .affine import Affine, NotAffineError
+from .steps import before_steps, selectors
+
+NORMS = ("l1", "l2")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one vectorizer after their norm, and the scores that they add.
+
+    Parameters
+    ----------
+    vectorizer : fitted CountVectorizer, TfidfVectorizer or HashingVectorizer
+        The vectorizer.
+    normalization : Normalization
+        Values of counted features.
+    scores : Affine
+        Scores of the normalized rows. The first block has the constants of all blocks.
+    """
+
+    vectorizer: Any
+    normalization: Normalization
+    scores: Affine
+
+    def values(self, counts: sp.csr_matrix) -> np.ndarray:
+        """Return the scores of counted texts, (n, n_outputs)."""
+        rows = self.normalization.rows(counts.indptr, counts.indices, counts.data)
+        return self.scores.values(rows)
+
+    def sizes(self, counts: sp.csr_matrix, n_edits: int) -> np.ndarray:
+        """Bound the absolute terms in the scores of all edited texts, (n, n_outputs)."""
+        weights, norm = self.scores.coef_size, self.normalization.norm
+        if norm == "l2":
+            return np.sqrt((weights * weights).sum(axis=1))[None] + self.scores.intercept_size
+        if norm == "l1":
+            return weights.max(axis=1, initial=0.0)[None] + self.scores.intercept_size
+        rows = self.normalization.rows(counts.indptr, counts.indices, np.abs(counts.data))
+        largest = (weights * np.abs(self.normalization.scale)).max(axis=1, initial=0.0)
+        return np.asarray(abs(rows) @ weights.T) + n_edits * largest + self.scores.intercept_size
+
+    @property
+    def unit(self) -> float:
+        """Rounding unit of the rows."""
+        dtype = np.dtype(self.vectorizer.dtype)
+        return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+
+
+def text_blocks(steps: Sequence[Any], scores: Affine, cut: float | None) -> list[Block]:
+    """Return the blocks of rows whose scores add up to the scores after some steps.
+
+    Parameters
+    ----------
+    steps : sequence of transformers
+        Fitted steps, from texts to the rows of the classifier.
+    scores : Affine
+        Scores of the rows of the classifier.
+    cut : float or None
+        Number with which the classifier compares all features.
+
+    Raises
+    ------
+    TypeError
+        If the first step is no text vectorizer, or a step makes scores that are not affine.
+    """
+    flat = list(_flat(steps))
+    if flat and type(flat[0]) is FeatureUnion:
+        return _of_union(flat[0], _before(scores, flat[1:]), cut)
+    return [_block(flat, scores, cut)]
+
+
+def _flat(steps: Iterable[Any]) -> Iterable[Any]:
+    """Yield all steps, those of Pipelines one after the other."""
+    for step in steps:
+        while type(step) is FrozenEstimator:
+            step = step.estimator
+        if type(step) is Pipeline:
+            yield from _flat([each for _, each in step.steps])
+        elif step is not None and not isinstance(step, str):
+            yield step
+
+
+def _of_union(union: FeatureUnion, scores: Affine, cut: float | None) -> list[Block]:
+    weights, first, blocks = union.transformer_weights or {}, 0, []
+    for name, branch in union.transformer_list:
+        if isinstance(branch, str) and branch == "drop":
+            continue
+        size = branch.transform([""]).shape[1]
+        part = scores.part(slice(first, first + size))
+        if name in weights:
+            part = part.combined(weights[name] * np.eye(len(part.coef)))
+        blocks.append(_block(list(_flat([branch])), part, cut))
+        first += size
+    first_scores = blocks[0].scores.plus(scores.constants(blocks[0].scores.n_features))
+    return [replace(blocks[0], scores=first_scores), *blocks[1:]]
+
+
+def _block(steps: Sequence[Any], scores: Affine, cut: float | None) -> Block:
+    """Read a vectorizer and the steps after it."""
+    if not steps:
+        raise TypeError(
+            "estimator must be a Pipeline that begins with a text vectorizer, for edits of tokens, got "
+            "a classifier of rows"
+        )
+    step, others = steps[0], steps[1:]
+    _check_vectorizer(step)
+    n_features = step.n_features if hashes(step) else len(step.vocabulary_)
+    nonlinear = [at for at, each in enumerate(others) if _divides(each) or _is_sublinear(each)]
+    inner, outer = others[: max(nonlinear, default=-1) + 1], others[max(nonlinear, default=-1) + 1 :]
+    places, scale = np.arange(n_features), np.ones(n_features)
+    terms, norm = "binary" if step.binary else "counts", getattr(step, "norm", None)
+    if _is_sublinear(step):
+        terms = "sublinear" if terms == "counts" else terms
+    if getattr(step, "use_idf", False):
+        scale = scale * step.idf_
+    for each in inner:
+        if _is_sublinear(each):
+            if norm is not None or signed(step) or not np.all(scale == 1.0):
+                raise TypeError(
+                    f"{type(each).__name__}(sublinear_tf=True) must have counts as its input, for edits "
+                    f"of tokens, got the output of {type(step).__name__}"
+                )
+            terms = "sublinear" if terms == "counts" else terms
+        chosen, factors = _diagonal(each)
+        places = places if chosen is None else places[chosen]
+        factors = factors if factors is None or chosen is None else factors[chosen]
+        if factors is not None:
+            scale[places] *= factors
+        norm = each.norm if _divides(each) else norm
+    if norm not in (None, *NORMS):
+        raise TypeError(f"norm must be 'l2', 'l1' or None for edits of tokens, got norm={norm!r}")
+    scores = _before(scores, outer).spread(places, n_features)
+    left = np.zeros(n_features)
+    left[places] = scale[places]
+    if cut is not None:
+        if cut != 0 or signed(step):
+            raise TypeError(
+                "BernoulliNB must have binarize=0.0 and features without signs, for edits of tokens, "
+                f"got binarize={cut!r}"
+            )
+        return Block(step, Normalization("binary", None, (left > 0).astype(float)), scores)
+    return Block(step, Normalization(terms, norm, left), scores)
+
+
+def _check_vectorizer(step: Any) -> None:
+    """Raise TypeError for a step that is no text vectorizer of scikit-learn, or reads files."""
+    name = type(step).__name__
+    if type(step) not in vectorizers():
+        raise TypeError(
+            "estimator must be a Pipeline that begins with CountVectorizer, TfidfVectorizer, "
+            f"HashingVectorizer, or a FeatureUnion of these, for edits of tokens, got {name}"
+        )
+    if step.input != "content":
+        raise TypeError(
+            f"{name} must have input='content' for edits of tokens, got input={step.input!r}"
+        )
+
+
+def _divides(step: Any) -> bool:
+    """Return True if a step divides each row by its norm."""
+    return type(step) in _scaling() and step.norm is not None
+
+
+def _is_sublinear(step: Any) -> bool:
+    return bool(getattr(step, "sublinear_tf", False))
+
+
+def _diagonal(step: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the features that a step keeps, None for all, and factors of the kept features."""
+    kind = type(step)
+    if kind in selectors():
+        return step.get_support(), None
+    if kind in _scaling():
+        return None, getattr(step, "idf_", None)
+    if kind.__name__ == "MaxAbsScaler" or (kind.__name__ == "StandardScaler" and not step.with_mean):
+        return None, None if step.scale_ is None else 1.0 / step.scale_
+    raise TypeError(
+        f"{kind.__name__} must not precede a norm of the rows, for edits of tokens: only feature "
+        "selection, MaxAbsScaler and TfidfTransformer may"
+    )
+
+
+def _before(scores: Affine, steps: Sequence[Any]) -> Affine:
+    """Return scores of the input of affine steps."""
+    try:
+        return before_steps(scores, list(steps), None)
+    except NotAffineError as error:
+        reason = str(error).partition(";")[0]
+        raise TypeError(
+            f"steps after the vectorizer must be affine, for edits of tokens: {reason}"
+        ) from None
+
+
+def hashes(step: Any) -> bool:
+    """Return True for a vectorizer that hashes its tokens."""
+    return type(step) is vectorizers()[2]
+
+
+def signed(step: Any) -> bool:
+    """Return True for a vectorizer whose tokens may lower a count."""
+    return hashes(step) and step.alternate_sign and not step.binary
+
+
+# Subclasses may differ. Users of such a step have already imported its module.
+@cache
+def vectorizers() -> tuple[type, ...]:
+    """Return the text vectorizers of scikit-learn."""
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+
+    return CountVectorizer, TfidfVectorizer, HashingVectorizer
+
+
+@cache
+def _scaling() -> tuple[type, ...]:
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.preprocessing import Normalizer
+
+    return Normalizer, TfidfTransformer

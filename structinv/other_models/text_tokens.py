@@ -1,0 +1,318 @@
+"""Tokens of texts with one feature each: counts, worst edits, and edited texts."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..oracles.text.ratios import CountedWords, Normalization, RatioSearch, WordChanges
+from ..oracles.text.text_edits import TokenEdits
+from ..oracles.text.text_grams import UNKNOWN
+from .text_features import hashes, signed
+
+Tokens = Sequence[str]
+# Number of made-up tokens that are hashed at most, to name a token of a column.
+_MADE_UP = 2**22
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Edits of the tokens of one text.
+
+    Attributes
+    ----------
+    deleted : list of int
+        Positions of deleted or replaced tokens, increasing.
+    inserted : list of (int, str)
+        New tokens, each with the position of the token that it precedes or replaces; the number of
+        tokens is the position of the end.
+    """
+
+    deleted: list[int] = field(default_factory=list)
+    inserted: list[tuple[int, str]] = field(default_factory=list)
+
+    def applied(self, tokens: Tokens) -> list[str]:
+        """Return the tokens after the edits."""
+        edited: list[str] = []
+        for place in range(len(tokens) + 1):
+            edited += self.before(place)
+            if place < len(tokens) and place not in self.deleted:
+                edited.append(tokens[place])
+        return edited
+
+    def before(self, place: int) -> list[str]:
+        """Return the tokens that are inserted at a position."""
+        return [token for at, token in self.inserted if at == place]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Worst edits of some texts along their directions.
+
+    Attributes
+    ----------
+    values, upper : arrays of shape (n,)
+        Scores of the edited texts that are found, and upper bounds of the scores of all edited texts.
+    placed : callable
+        Function from the number of a text to its edits.
+    """
+
+    values: np.ndarray
+    upper: np.ndarray
+    placed: Callable[[int], Placed]
+
+
+class TokenReader(ABC):
+    """Reader of the tokens of texts, as a vectorizer reads them.
+
+    Parameters
+    ----------
+    step : fitted CountVectorizer, TfidfVectorizer or HashingVectorizer
+        The vectorizer.
+    """
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+
+    @property
+    def name(self) -> str:
+        """Name of the vectorizer."""
+        return type(self.step).__name__
+
+    @abstractmethod
+    def check(self, edits: TokenEdits) -> None:
+        """Raise TypeError for edits that have no certificate."""
+
+    @abstractmethod
+    def tokens(self, text: str) -> Tokens:
+        """Return the tokens of a text."""
+
+    @abstractmethod
+    def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
+        """Return the counts of the features of texts, given as tokens, (n, d)."""
+
+    @abstractmethod
+    def search(
+        self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
+    ) -> Callable[[np.ndarray, np.ndarray], Found]:
+        """Return a function from directions, and that of each text, to the worst edits."""
+
+    def edited(self, text: str, tokens: Tokens, placed: Placed) -> str:
+        """Return an edited text.
+
+        Raises
+        ------
+        ValueError
+            If the vectorizer would not find the edited tokens in a text.
+        """
+        intended = placed.applied(tokens)
+        if intended == list(tokens):
+            return text
+        written = self._written(text, tokens, placed)
+        if list(self.tokens(written)) != intended:
+            raise ValueError(
+                f"{self.name} would split the edited text {written[:80]!r} into other tokens than the "
+                "intended ones. Certificates are valid"
+            )
+        return written
+
+    def _written(self, text: str, tokens: Tokens, placed: Placed) -> str:
+        """Return the text with edits between its other characters, or the tokens in sequence."""
+        step = self.step
+        if callable(step.analyzer) or step.tokenizer is not None:
+            return " ".join(placed.applied(tokens))
+        prepared, pattern = step.build_preprocessor()(text), re.compile(step.token_pattern)
+        # Letters keep their case if they keep their places.
+        text = text if len(prepared) == len(text) else prepared
+        spans = [found.span(pattern.groups) for found in pattern.finditer(prepared)]
+        parts, at = [], 0
+        for place, (start, stop) in enumerate(spans):
+            new = " ".join(placed.before(place))
+            if place in placed.deleted:
+                parts += [text[at:start], new]
+                at = stop
+            elif new:
+                parts += [text[at:start], new, " "]
+                at = start
+        return " ".join(["".join([*parts, text[at:]]), *placed.before(len(spans))])
+
+
+class Words(TokenReader):
+    """Tokens with one feature each.
+
+    Attributes
+    ----------
+    codes : dict of str to int
+        Twice the feature of each token, plus 1 if it lowers the count. Hashed tokens are added.
+    """
+
+    def __init__(self, step: Any) -> None:
+        super().__init__(step)
+        self.codes: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._split = tokenizer(step)
+        if not hashes(step):
+            stops = stop_words(step)
+            listed = step.vocabulary_.items()
+            self.codes = {word: 2 * int(at) for word, at in listed if word not in stops}
+        self.n_features = step.n_features if hashes(step) else len(step.vocabulary_)
+
+    def check(self, edits: TokenEdits) -> None:
+        if edits.edit == "replace" and hashes(self.step):
+            raise TypeError(
+                "TokenEdits('replace') does not support HashingVectorizer, in which every inserted "
+                f"token changes a column: certify TokenEdits('edit', {2 * edits.max_changes}), which "
+                "includes these edits"
+            )
+
+    def tokens(self, text: str) -> Tokens:
+        return self._split(text)
+
+    def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
+        words = self._counted(texts)
+        shape = len(words), self.n_features
+        return sp.csr_matrix((words.counts, words.indices, words.indptr), shape=shape)
+
+    def search(
+        self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
+    ) -> Callable[[np.ndarray, np.ndarray], Found]:
+        words, most = self._counted(texts), int(edits.max_changes)
+        search = RatioSearch(words, normalization, edits.edit, most, *self._insertable(edits.allowed))
+
+        def worst(V: np.ndarray, assign: np.ndarray) -> Found:
+            changes = search.worst(V * normalization.scale, assign)
+            placed = partial(_placed, self, texts, search, changes)
+            return Found(changes.values, changes.upper, placed)
+
+        return worst
+
+    def codes_of(self, tokens: Tokens) -> list[int]:
+        """Return the code of each token; -1 for tokens without a feature."""
+        if hashes(self.step):
+            missing = [token for token in set(tokens) if token not in self.codes]
+            if missing:
+                self.codes.update(zip(missing, self._hashed(missing), strict=True))
+        return [self.codes.get(token, UNKNOWN) for token in tokens]
+
+    def name_of(self, code: int) -> str:
+        """Return a token with a code.
+
+        Raises
+        ------
+        ValueError
+            If no token is found for a hashed column.
+        """
+        names = self._names
+        if code not in names:
+            names.update({known: token for token, known in reversed(self.codes.items())})
+        for first in range(0, _MADE_UP, _MADE_UP // 16):
+            if code in names:
+                break
+            # Only hashed columns have no token that is known.
+            tokens = [f"zz{number:x}" for number in range(first, first + _MADE_UP // 16)]
+            for token, found in zip(tokens, self._hashed(tokens), strict=True):
+                names.setdefault(found, token)
+        if code not in names:
+            raise ValueError(
+                f"no token was found that changes column {code >> 1} of {self.name}: pass allowed, or "
+                "fewer columns"
+            )
+        return names[code]
+
+    @property
+    def made_up(self) -> str:
+        """A token without a feature."""
+        names = ("z" * times for times in range(2, 64))
+        return next(name for name in names if name not in self.codes)
+
+    def _hashed(self, tokens: Sequence[str]) -> list[int]:
+        from sklearn.feature_extraction import FeatureHasher
+
+        hasher = FeatureHasher(
+            self.n_features, input_type="string", dtype=np.float64, alternate_sign=signed(self.step)
+        )
+        rows = hasher.transform([token] for token in tokens)
+        return (2 * rows.indices.astype(np.int64) + (rows.data < 0)).tolist()
+
+    def _counted(self, texts: Sequence[Tokens]) -> CountedWords:
+        """Count the features of texts."""
+        listed, starts = array("q"), array("q", [0])
+        for tokens in texts:
+            listed.extend(self.codes_of(tokens))
+            starts.append(len(listed))
+        codes, n = np.frombuffer(listed, np.int64), len(starts) - 1
+        lengths: np.ndarray = np.diff(np.array(starts, dtype=np.int64))
+        known, owners = codes >= 0, np.repeat(np.arange(n), lengths)
+        n_unknown = np.bincount(owners[~known], minlength=n).astype(np.int64)
+        # One number for both counts keeps the entries whose difference is 0.
+        amounts = np.where(codes[known] % 2 == 0, 2**32, 1)
+        entries = amounts, (owners[known], codes[known] >> 1)
+        both = sp.csr_matrix(entries, shape=(n, self.n_features), dtype=np.int64)
+        both.sort_indices()
+        indptr, indices = both.indptr.astype(np.int64), both.indices.astype(np.int64)
+        return CountedWords(indptr, indices, both.data >> 32, both.data & (2**32 - 1), n_unknown)
+
+    def _insertable(self, allowed: Sequence[str] | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return masks of the features whose count an inserted token can raise, and lower."""
+        masks = np.zeros((2, self.n_features), dtype=bool)
+        if allowed is None and hashes(self.step):
+            masks[: 1 + signed(self.step)] = True
+        else:
+            tokens = list(self.codes) if allowed is None else [str(token) for token in allowed]
+            codes = np.fromiter(self.codes_of(tokens), np.int64, len(tokens))
+            masks[codes[codes >= 0] % 2, codes[codes >= 0] >> 1] = True
+        return masks[0], masks[1]
+
+
+def _placed(
+    reader: Words, texts: Sequence[Tokens], search: RatioSearch, changes: WordChanges, text: int
+) -> Placed:
+    """Return the edits of a text.
+
+    The first tokens of a feature are deleted, and new tokens come last or replace deleted ones.
+    """
+    words, edit, tokens = search.words, search.edit, texts[text]
+    own = slice(words.indptr[text], words.indptr[text + 1])
+    moves = zip(words.indices[own].tolist(), changes.moves[own].tolist(), strict=True)
+    added = zip(changes.added[text].tolist(), changes.amounts[text].tolist(), strict=True)
+    codes = reader.codes_of(tokens)
+    fewer: dict[int, int] = {}
+    new: list[int] = []
+    for feature, move in (*moves, *added):
+        # Deleted tokens of one sign change the count like inserted tokens of the other sign.
+        code = 2 * feature + (move > 0)
+        n_deleted = 0 if edit == "add" else min(abs(move), codes.count(code))
+        fewer[code] = fewer.get(code, 0) + n_deleted
+        new += [code ^ 1] * (abs(move) - n_deleted)
+    fewer[UNKNOWN] = max(0, len(new) - sum(fewer.values())) if edit == "replace" else 0
+    places = []
+    for place, code in enumerate(codes):
+        if fewer.get(code, 0) > 0:
+            fewer[code] -= 1
+            places.append(place)
+    names = [reader.name_of(code) for code in new]
+    if edit != "replace":
+        return Placed(places, [(len(codes), name) for name in names])
+    names += [reader.made_up] * (len(places) - len(names))
+    return Placed(places, list(zip(places, names, strict=True)))
+
+
+def tokenizer(step: Any) -> Callable[[str], Tokens]:
+    """Return the function from a text to its tokens, stop words included."""
+    if callable(step.analyzer):
+        return step.build_analyzer()
+    prepare, split = step.build_preprocessor(), step.build_tokenizer()
+    return lambda text: split(prepare(step.decode(text)))
+
+
+def stop_words(step: Any) -> frozenset[str]:
+    """Return the tokens that a vectorizer leaves out."""
+    return frozenset() if callable(step.analyzer) else frozenset(step.get_stop_words() or ())

@@ -1,0 +1,220 @@
+"""Certificates of text pipelines of scikit-learn against edits of tokens, by enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
+from sklearn.feature_selection import SelectKBest, chi2
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, Normalizer
+from sklearn.svm import LinearSVC
+
+from structinv import InvariantLinearSVC, certify, worst_texts
+from structinv.oracles import FDrop, TokenEdits
+
+WORDS = ["free", "money", "win", "cash", "see", "you", "at", "lunch", "home", "now"]
+UNSEEN = "unseen"
+
+
+def texts_and_labels(n=40, seed=0, n_labels=2):
+    """Short texts of few words, whose labels prefer other words."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_labels
+    share = len(WORDS) // n_labels
+    texts = []
+    for label in y:
+        own = WORDS[label * share : (label + 1) * share]
+        words = [
+            own[rng.integers(len(own))] if rng.random() < 0.7 else WORDS[rng.integers(len(WORDS))]
+            for _ in range(rng.integers(1, 6))
+        ]
+        texts.append(" ".join(words))
+    return texts, np.array(["ham", "spam", "news", "talk"])[y]
+
+
+def edited(tokens, edit, most, insertable):
+    """All texts within `most` edits, as sets of lists of tokens."""
+    if edit == "replace":
+        for n in range(most + 1):
+            for places in itertools.combinations(range(len(tokens)), min(n, len(tokens))):
+                for new in itertools.product(insertable, repeat=len(places)):
+                    changed = list(tokens)
+                    for place, token in zip(places, new, strict=True):
+                        changed[place] = token
+                    yield tuple(changed)
+        return
+    front = {tuple(tokens)}
+    yield tuple(tokens)
+    for _ in range(most):
+        after = set()
+        for text in front:
+            if edit != "add":
+                after |= {text[:at] + text[at + 1 :] for at in range(len(text))}
+            if edit != "drop":
+                after |= {
+                    text[:at] + (token,) + text[at:]
+                    for token in insertable
+                    for at in range(len(text) + 1)
+                }
+        yield from after
+        front = after
+
+
+PIPELINES = {
+    "tfidf": lambda: make_pipeline(TfidfVectorizer(), LinearSVC(random_state=0)),
+    "binary": lambda: make_pipeline(TfidfVectorizer(binary=True), LogisticRegression(C=10.0)),
+    "sublinear": lambda: make_pipeline(TfidfVectorizer(sublinear_tf=True), LinearSVC(random_state=0)),
+    "l1": lambda: make_pipeline(TfidfVectorizer(norm="l1"), SGDClassifier(random_state=0)),
+    "no norm": lambda: make_pipeline(TfidfVectorizer(norm=None), RidgeClassifier()),
+    "no idf": lambda: make_pipeline(TfidfVectorizer(use_idf=False), Perceptron(random_state=0)),
+    "counts": lambda: make_pipeline(CountVectorizer(), MultinomialNB()),
+    "rough idf": lambda: make_pipeline(
+        TfidfVectorizer(smooth_idf=False, min_df=2, stop_words=["at"]), LinearSVC(random_state=0)
+    ),
+    "two steps": lambda: make_pipeline(
+        CountVectorizer(binary=True), TfidfTransformer(sublinear_tf=True), ComplementNB()
+    ),
+    "normalizer": lambda: make_pipeline(
+        CountVectorizer(), SelectKBest(chi2, k=7), Normalizer(), LogisticRegression()
+    ),
+    "selection": lambda: make_pipeline(
+        TfidfVectorizer(), SelectKBest(chi2, k=6), MaxAbsScaler(), LinearSVC(random_state=0)
+    ),
+    "bernoulli": lambda: make_pipeline(TfidfVectorizer(), BernoulliNB()),
+    "hashing": lambda: make_pipeline(HashingVectorizer(n_features=8), LinearSVC(random_state=0)),
+    "hashing without signs": lambda: make_pipeline(
+        HashingVectorizer(n_features=8, alternate_sign=False), LinearSVC(random_state=0)
+    ),
+    "hashing binary": lambda: make_pipeline(
+        HashingVectorizer(n_features=8, binary=True, norm="l1"), LinearSVC(random_state=0)
+    ),
+    "threshold": lambda: FixedThresholdClassifier(
+        make_pipeline(TfidfVectorizer(), LogisticRegression()), threshold=0.4, pos_label="spam"
+    ),
+    "tokenizer": lambda: make_pipeline(
+        TfidfVectorizer(tokenizer=str.split, token_pattern=None), LinearSVC(random_state=0)
+    ),
+    "analyzer": lambda: make_pipeline(TfidfVectorizer(analyzer=str.split), LinearSVC(random_state=0)),
+    "invariant": lambda: make_pipeline(
+        TfidfVectorizer(), InvariantLinearSVC(FDrop(1), tol=1e-6, random_state=0)
+    ),
+}
+BOUNDED = {
+    "bigrams": lambda: make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LinearSVC(random_state=0)),
+    "binary bigrams": lambda: make_pipeline(
+        CountVectorizer(ngram_range=(1, 2), binary=True, stop_words=["at"]), LogisticRegression()
+    ),
+    "trigrams": lambda: make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 3), sublinear_tf=True), LinearSVC(random_state=0)
+    ),
+    "only bigrams": lambda: make_pipeline(
+        TfidfVectorizer(ngram_range=(2, 2), norm="l1"), LogisticRegression(C=100.0)
+    ),
+    "characters in words": lambda: make_pipeline(
+        TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3)), LinearSVC(random_state=0)
+    ),
+    "characters": lambda: make_pipeline(
+        TfidfVectorizer(analyzer="char", ngram_range=(1, 3)), LinearSVC(C=10.0, random_state=0)
+    ),
+    "words and characters": lambda: make_pipeline(
+        make_union(
+            TfidfVectorizer(),
+            make_pipeline(CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)), TfidfTransformer()),
+        ),
+        LinearSVC(random_state=0),
+    ),
+    "words and bigrams": lambda: make_pipeline(
+        FeatureUnion(
+            [("words", TfidfVectorizer()), ("pairs", CountVectorizer(ngram_range=(2, 2), binary=True))],
+            transformer_weights={"pairs": 0.2},
+        ),
+        LogisticRegression(),
+    ),
+}
+EDITS = [("drop", 1), ("drop", 2), ("add", 1), ("edit", 1), ("replace", 1)]
+
+
+def agrees(model, oracle, text, label, certificate, insertable, exact):
+    """Whether a certificate of one text agrees with the predictions of all edited texts."""
+    every = list(edited(text.split(), oracle.edit, oracle.max_changes, insertable))
+    stays = bool(np.all(model.predict([" ".join(words) for words in every]) == label))
+    robust, attacked = bool(certificate.correct[0]), certificate.attacked[0]
+    if abs(certificate.margins[0]) < 1e-9 or abs(attacked) < 1e-9:
+        return not robust or stays
+    # An attack that is found turns the prediction, and a tight margin decides.
+    found = attacked > 0 or not stays
+    return (not robust or stays) and found and (not exact or robust == stays)
+
+
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_certificates_of_single_words_agree_with_enumeration(name):
+    texts, y = texts_and_labels()
+    model = PIPELINES[name]().fit(texts, y)
+    hashed = name.startswith("hashing")
+    # Of the hashed tokens, a few stand for all columns.
+    insertable = [*WORDS, *([f"w{number}" for number in range(12)] if hashed else [UNSEEN])]
+    for edit, most in [*EDITS, ("add", 2), ("edit", 2)]:
+        if hashed and edit == "replace":
+            continue
+        oracle = TokenEdits(edit, most)
+        for text, label in zip(texts[:6], y[:6], strict=True):
+            certificate = certify(model, oracle, [text], [label])
+            assert agrees(model, oracle, text, label, certificate, insertable, not hashed), (
+                text,
+                oracle,
+            )
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDED))
+def test_bounds_of_several_words_agree_with_enumeration(name):
+    texts, y = texts_and_labels()
+    model = BOUNDED[name]().fit(texts, y)
+    n_certified = 0
+    for edit, most in EDITS:
+        crosses = name in ("characters", "words and bigrams")
+        chunks = name.startswith(("characters", "words"))
+        if (crosses and edit != "drop") or (name == "binary bigrams" and edit == "replace"):
+            continue
+        if name == "words and bigrams":
+            chunks = False
+        allowed = ["free", "lunch"] if chunks and edit != "drop" else None
+        oracle = TokenEdits(edit, most, allowed)
+        for text, label in zip(texts[:10], y[:10], strict=True):
+            certificate = certify(model, oracle, [text], [label])
+            insertable = allowed or [*WORDS, UNSEEN]
+            assert agrees(model, oracle, text, label, certificate, insertable, False), (text, oracle)
+            n_certified += int(certificate.correct[0])
+    assert n_certified > 0
+
+
+@pytest.mark.parametrize("name", sorted({**PIPELINES, **BOUNDED}))
+def test_worst_texts_have_the_attacked_margins(name):
+    texts, y = texts_and_labels(n_labels=2)
+    model = {**PIPELINES, **BOUNDED}[name]().fit(texts, y)
+    edits = ["drop"] if name in ("characters", "words and bigrams") else ["drop", "edit"]
+    for edit in edits:
+        chunks = name in ("characters in words", "words and characters")
+        oracle = TokenEdits(edit, 2, ["free", "see"] if chunks and edit != "drop" else None)
+        certificate = certify(model, oracle, texts, y)
+        turned = model.predict(worst_texts(model, oracle, texts, y)) != y
+        clear = np.abs(certificate.attacked) > 1e-9
+        assert np.array_equal(turned[clear], (certificate.attacked < 0)[clear])
+
+
+def test_several_labels_agree_with_enumeration():
+    texts, y = texts_and_labels(n=60, n_labels=4)
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10.0)).fit(texts, y)
+    for edit, most in EDITS:
+        oracle = TokenEdits(edit, most)
+        for text, label in zip(texts[:6], y[:6], strict=True):
+            certificate = certify(model, oracle, [text], [label])
+            assert agrees(model, oracle, text, label, certificate, [*WORDS, UNSEEN], True)
