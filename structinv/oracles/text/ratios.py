@@ -178,7 +178,7 @@ class RatioSearch:
         terms = self.normalization.values(np.arange(-zero, zero + 1))
         lengths = self.normalization.lengths(terms)
         least = float(s[s > 0].min(initial=np.inf)) if norm is not None else 1.0
-        where, listed, signs = self._listed(V, s)
+        where, listed, signs = self._listed(V, assign, s)
         down, up, more_down, more_up = self._limits()
         replaces = self.edit == "replace"
         rows = np.arange(n, dtype=np.int64)
@@ -259,7 +259,9 @@ class RatioSearch:
         least, more = ([np.minimum(each, most) for each in pair] for pair in pairs)
         return (*least, *more)
 
-    def _listed(self, V: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _listed(
+        self, V: np.ndarray, assign: np.ndarray, s: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the words to insert for each direction, for theta >= 0 and for theta < 0.
 
         Each text lacks enough of them: a word that is not listed for a direction is dominated by more
@@ -268,12 +270,14 @@ class RatioSearch:
         parts: list[np.ndarray] = []
         signs: list[np.ndarray] = []
         insertable = np.flatnonzero(self.rising | self.falling)
-        for v in V:
+        used = np.zeros(len(V), dtype=bool)
+        used[assign] = True
+        for direction, v in enumerate(V):
             # The count of a word may rise or fall, or both.
             sign = np.where(self.falling & ((v < 0) | ~self.rising), -1, 1)
             gain = v * sign
             for falls in (False, True):
-                if self.edit == "drop" or (falls and not s.any()):
+                if self.edit == "drop" or not used[direction] or (falls and not s.any()):
                     chosen = insertable[:0]
                 else:
                     good = insertable if falls else insertable[gain[insertable] > 0]
@@ -285,13 +289,14 @@ class RatioSearch:
 
     def _undominated(self, gain: np.ndarray, s: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the words with less than K + m dominating ones, if texts contain m of them."""
-        order = words[np.lexsort((-gain[words], s[words]))]
         most = self.most + _MORE_WORDS
         while True:
+            some = _candidates(gain, s, words, most)
+            order = some[np.lexsort((-gain[some], s[some]))]
             kept = np.empty(len(order), dtype=np.int64)
             number = skyband(gain, order, most, np.empty(most), kept)
             listed = kept[:number]
-            if most >= len(order):
+            if most >= len(words):
                 return listed
             found = np.zeros(len(gain), dtype=np.int64)
             found[listed] = 1
@@ -300,3 +305,19 @@ class RatioSearch:
             if self.most + int(present.max(initial=0)) <= most:
                 return listed
             most *= 2
+
+
+def _candidates(gain: np.ndarray, s: np.ndarray, words: np.ndarray, most: int) -> np.ndarray:
+    """Return a part of the words that has all those with fewer than `most` dominating ones.
+
+    Sorting this part is much faster than sorting all words.
+    """
+    n = max(len(words) // 16, most)
+    if n >= len(words):
+        return words
+    first = np.argpartition(s[words], n)[:n]
+    best = gain[words[first]]
+    least = np.partition(best, n - most)[n - most]
+    chosen = gain[words] > least
+    chosen[first] = True
+    return words[chosen]
