@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, certify, worst_texts
 from structinv.oracles import FDrop, TokenEdits
+from structinv.other_models.text_tokens import Words
 
 WORDS = ["free", "money", "win", "cash", "see", "you", "at", "lunch", "home", "now"]
 UNSEEN = "unseen"
@@ -208,6 +209,90 @@ def test_worst_texts_have_the_attacked_margins(name):
         turned = model.predict(worst_texts(model, oracle, texts, y)) != y
         clear = np.abs(certificate.attacked) > 1e-9
         assert np.array_equal(turned[clear], (certificate.attacked < 0)[clear])
+
+
+def test_made_up_tokens_are_found_for_rare_columns_and_match_patterns_of_letters():
+    step = HashingVectorizer(token_pattern="[a-z]+", norm=None)
+    words = Words(step)
+    # None of the first four million tokens zz0, zz1, ... has this column and sign.
+    name = words.name_of(19857)
+    assert step.build_analyzer()(name) == [name]
+    assert words.codes_of([name]) == [19857]
+
+
+@pytest.mark.parametrize("edit", ["add", "edit", "replace"])
+def test_tokens_are_inserted_after_leading_blanks(edit):
+    texts, y = texts_and_labels()
+    model = BOUNDED["characters in words"]().fit(texts, y)
+    texts = [f"\n  {text}" for text in texts] + ["  "]
+    y = [*y, "ham"]
+    oracle = TokenEdits(edit, 2, ["free", "see"])
+    certificate = certify(model, oracle, texts, y)
+    turned = model.predict(worst_texts(model, oracle, texts, y)) != y
+    assert np.array_equal(turned, certificate.attacked < 0)
+    assert turned.sum() > 0
+
+
+def test_characters_count_the_blank_before_deleted_last_tokens():
+    texts, y = ["you now", "you"], ["spam", "ham"]
+    counts = CountVectorizer(analyzer="char", ngram_range=(1, 2), vocabulary=["u ", "w"])
+    model = make_pipeline(counts, LinearSVC(random_state=0)).fit(texts, y)
+    svc = model[-1]
+    svc.coef_, svc.intercept_ = np.array([[1.0, 1.0]]), np.array([-0.5])
+    assert model.predict(texts).tolist() == y
+    certificate = certify(model, TokenEdits("drop", 1), ["you now"], ["spam"])
+    assert not certificate.correct[0]
+
+
+def test_bounds_of_one_deleted_token_are_tight_without_a_norm():
+    texts, y = texts_and_labels()
+    words = CountVectorizer(analyzer="char_wb", ngram_range=(2, 3))
+    model = make_pipeline(words, LogisticRegression(C=0.1)).fit(texts, y)
+    certificate = certify(model, TokenEdits("drop", 1), texts, y)
+    assert np.all(certificate.exact)
+
+
+def pairs(text):
+    words = text.split()
+    return list(map("_".join, itertools.pairwise(words)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokenizer": pairs},
+        {"token_pattern": r"(?u)\w+ \w+"},
+        {"token_pattern": r"(?u)\w+\s\w+"},
+        {"token_pattern": r"(?=(\w+ \w+))"},
+        {"token_pattern": r"(?<=free )\w+"},
+        {"token_pattern": r"\w+[^a-z]\w+"},
+        {"token_pattern": r"\w+.\w+"},
+        {"token_pattern": r"\w+$"},
+        {"strip_accents": lambda text: text.replace(" ", "_")},
+    ],
+    ids=str,
+)
+def test_words_that_may_cross_blanks_are_refused_beside_characters(options):
+    texts, y = texts_and_labels()
+    union = make_union(
+        CountVectorizer(**options), TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3))
+    )
+    model = make_pipeline(union, LinearSVC(random_state=0)).fit(texts, y)
+    with pytest.raises(TypeError, match=f"must have no own {next(iter(options))}"):
+        certify(model, TokenEdits("drop", 1), texts, y)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?u)\b\w\w+\b", r"(?u)\b\w+\b", r"\S+", r"[a-zA-Z']{2,}", r"([^\W\d]+)", r"\b(?:[a-z]+|\d+)\b"],
+)
+def test_words_between_blanks_are_certified_beside_characters(pattern):
+    texts, y = texts_and_labels()
+    union = make_union(
+        CountVectorizer(token_pattern=pattern), TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3))
+    )
+    model = make_pipeline(union, LinearSVC(random_state=0)).fit(texts, y)
+    assert len(certify(model, TokenEdits("drop", 1), texts, y).margins) == len(texts)
 
 
 def test_several_labels_agree_with_enumeration():

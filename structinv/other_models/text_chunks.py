@@ -19,6 +19,10 @@ from .text_features import hashes
 from .text_phrases import found_in_places
 from .text_tokens import Found, Placed, TokenReader, Tokens
 
+# Parts of a token_pattern that match no blanks: groups, quantifiers, letters and sets of letters.
+_UNITS = re.compile(r"\(\?u\)|\(\?:|\((?!\?)|[)|*+?]|\{[\d,]+\}|\\[bBwdS]|\[(?:\\.|[^\]\\])+\]|\w")
+_BLANKS = [chr(code) for code in range(0x3001) if chr(code).isspace()]
+
 
 class Chunks(TokenReader):
     """Tokens with the blanks after them, for features of characters."""
@@ -31,12 +35,22 @@ class Chunks(TokenReader):
                 f"tokens, without other vectorizers, got ngram_range={step.ngram_range!r} and "
                 f"analyzer={step.analyzer!r}: its columns mix features"
             )
-        given = step.preprocessor if not callable(step.analyzer) else step.analyzer
-        if given is not None:
-            raise TypeError(
-                f"{self.name} must have no preprocessor and no own analyzer for edits of tokens, if a "
-                f"vectorizer counts characters, got {given!r}: it may read several tokens together"
-            )
+        words = step.analyzer == "word"
+        given = {
+            "analyzer": step.analyzer if callable(step.analyzer) else None,
+            "preprocessor": step.preprocessor,
+            "strip_accents": step.strip_accents if callable(step.strip_accents) else None,
+            "tokenizer": step.tokenizer if words else None,
+            "token_pattern": None
+            if not words or _between_blanks(step.token_pattern)
+            else step.token_pattern,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise TypeError(
+                    f"{self.name} must have no own {name} for edits of tokens, if a vectorizer counts "
+                    f"characters, got {value!r}: it may read several tokens together"
+                )
 
     @property
     def crosses(self) -> bool:
@@ -76,7 +90,9 @@ class Chunks(TokenReader):
         ratios = ChunkRatios(documents, normalization, edits.edit, most, self, names, numbers)
 
         def worst(V: np.ndarray, assign: np.ndarray) -> Found:
-            kept, ends = [list(range(len(text))) for text in texts], [len(text) for text in texts]
+            # Leading blanks stay the first token.
+            kept = [[max(at, text[0].isspace()) for at in range(len(text))] for text in texts]
+            ends = [len(text) for text in texts]
             return found_in_places(ratios.worst(V * normalization.scale, assign), names, kept, ends)
 
         return worst
@@ -100,6 +116,12 @@ class Chunks(TokenReader):
         names = sorted(self.step.vocabulary_, key=self.step.vocabulary_.__getitem__)
         words = self.step.analyzer == "word"
         return np.array([len(name.split(" ")) if words else len(name) for name in names])
+
+    @cached_property
+    def end_in_blanks(self) -> np.ndarray:
+        """Mask of the features whose last character is a blank."""
+        names = sorted(self.step.vocabulary_, key=self.step.vocabulary_.__getitem__)
+        return np.array([name[-1:].isspace() for name in names], dtype=bool)
 
     def shared(self, tokens: Tokens) -> Iterator[tuple[int, int, int]]:
         """Yield the features that tokens share, with the first and the last of them."""
@@ -172,7 +194,9 @@ class ChunkRatios(BoundedRatios):
         tokens = (
             self.allowed[np.argmax(insertions, axis=0)] if len(self.allowed) else np.zeros(len(V), int)
         )
-        yield from self._combined(text, owners, scores, best[assign], tokens[assign])
+        lost = np.array([self._last_blank(gains, features) for gains in removed])
+        for total, listed in self._combined(text, owners, scores, best[assign], tokens[assign]):
+            yield total + lost[assign], listed
 
     def _combined(
         self,
@@ -218,6 +242,14 @@ class ChunkRatios(BoundedRatios):
             total += (order - 1) * float(created[orders == order].max(initial=0.0))
         return total
 
+    def _last_blank(self, removed: np.ndarray, features: np.ndarray) -> float:
+        """Bound the gain if the blank before deleted last tokens disappears, too."""
+        if self.reader.step.analyzer != "char":
+            return 0.0
+        orders, ends = self.reader.orders[features], self.reader.end_in_blanks[features]
+        gains = (removed[ends & (orders == order)] for order in np.unique(orders))
+        return sum(float(gain.max(initial=0.0)) for gain in gains)
+
     @cached_property
     def _of_tokens(self) -> sp.csr_matrix:
         """Counts of the features of each token."""
@@ -260,6 +292,15 @@ class ChunkRatios(BoundedRatios):
                 places += range(int(first) + left, int(first) + right + 1)
                 features += [feature] * (right + 1 - left)
         return np.array([places, features], dtype=np.int64)
+
+
+def _between_blanks(pattern: str) -> bool:
+    """Return True if the matches of a pattern neither contain nor depend on blanks around them."""
+    units = _UNITS.findall(pattern)
+    classes = [unit for unit in units if unit.startswith("[")]
+    return "".join(units) == pattern and not any(
+        re.match(unit, blank) for unit in classes for blank in _BLANKS
+    )
 
 
 def numbered(texts: Sequence[Tokens], allowed: Sequence[str]) -> tuple[Documents, list[str], np.ndarray]:

@@ -19,8 +19,11 @@ from ..oracles.text.text_grams import UNKNOWN
 from .text_features import hashes, signed
 
 Tokens = Sequence[str]
-# Number of made-up tokens that are hashed at most, to name a token of a column.
-_MADE_UP = 2**22
+# Number of made-up tokens that are hashed at most, to name a token of a column, and at a time. Of the
+# default columns with both signs, the first number misses one in ten million.
+_MADE_UP, _AT_ONCE = 2**25, 2**18
+# Made-up tokens have letters only, which most patterns of tokens keep.
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,8 @@ class Words(TokenReader):
         super().__init__(step)
         self.codes: dict[str, int] = {}
         self._names: dict[int, str] = {}
+        self._numbers: np.ndarray = np.zeros(0, dtype=np.int64)
+        self._n_hashed = 0
         self._split = tokenizer(step)
         if not hashes(step):
             stops = stop_words(step)
@@ -213,19 +218,23 @@ class Words(TokenReader):
         names = self._names
         if code not in names:
             names.update({known: token for token, known in reversed(self.codes.items())})
-        for first in range(0, _MADE_UP, _MADE_UP // 16):
-            if code in names:
-                break
-            # Only hashed columns have no token that is known.
-            tokens = [f"zz{number:x}" for number in range(first, first + _MADE_UP // 16)]
-            for token, found in zip(tokens, self._hashed(tokens), strict=True):
-                names.setdefault(found, token)
-        if code not in names:
+        # Only hashed columns have no token that is known.
+        return names[code] if code in names else self._made_up_of(code)
+
+    def _made_up_of(self, code: int) -> str:
+        """Return a made-up token with a code of hashed tokens."""
+        if not len(self._numbers):
+            self._numbers = np.full(2 * self.n_features, -1, dtype=np.int64)
+        while self._numbers[code] < 0 and self._n_hashed < _MADE_UP:
+            numbers = range(self._n_hashed, self._n_hashed + _AT_ONCE)
+            self._numbers[self._hashed(list(map(_made_up_token, numbers)))] = numbers
+            self._n_hashed += _AT_ONCE
+        if self._numbers[code] < 0:
             raise ValueError(
                 f"no token was found that changes column {code >> 1} of {self.name}: pass allowed, or "
                 "fewer columns"
             )
-        return names[code]
+        return _made_up_token(int(self._numbers[code]))
 
     @property
     def made_up(self) -> str:
@@ -270,6 +279,10 @@ class Words(TokenReader):
             codes = np.fromiter(self.codes_of(tokens), np.int64, len(tokens))
             masks[codes[codes >= 0] % 2, codes[codes >= 0] >> 1] = True
         return masks[0], masks[1]
+
+
+def _made_up_token(number: int) -> str:
+    return f"zz{number:x}".translate(_LETTERS)
 
 
 def _placed(

@@ -201,7 +201,8 @@ class _Best:
         self, ratios: BoundedRatios, V: np.ndarray, assign: np.ndarray, a: np.ndarray, q: np.ndarray
     ) -> None:
         self.ratios, self.V, self.assign = ratios, V, assign
-        self.values = ratios.normalization.ratios(a, q)
+        # A copy: without a norm, these are the sums themselves, and `_keep` changes the values.
+        self.values = ratios.normalization.ratios(a, q).copy()
         self.edits = PlacedEdits.none(len(a))
         self.kinds = np.full(len(a), "drop", dtype="<U7")
 
