@@ -151,23 +151,16 @@ class TokenReader(ABC):
 class Words(TokenReader):
     """Tokens with one feature each.
 
-    Attributes
-    ----------
-    codes : dict of str to int
-        Twice the feature of each token, plus 1 if it lowers the count. Hashed tokens are added.
+    The code of a token is twice its feature, plus 1 if it lowers the count of a hashed feature.
     """
 
     def __init__(self, step: Any) -> None:
         super().__init__(step)
-        self.codes: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._numbers: np.ndarray = np.zeros(0, dtype=np.int64)
         self._n_hashed = 0
-        self._split = tokenizer(step)
-        if not hashes(step):
-            stops = stop_words(step)
-            listed = step.vocabulary_.items()
-            self.codes = {word: 2 * int(at) for word, at in listed if word not in stops}
+        self._split, self._stops = tokenizer(step), stop_words(step)
+        self._known: dict[str, int] = {}
         self.n_features = step.n_features if hashes(step) else len(step.vocabulary_)
 
     def check(self, edits: TokenEdits) -> None:
@@ -202,10 +195,19 @@ class Words(TokenReader):
     def codes_of(self, tokens: Tokens) -> list[int]:
         """Return the code of each token; -1 for tokens without a feature."""
         if hashes(self.step):
-            missing = [token for token in set(tokens) if token not in self.codes]
+            missing = [token for token in set(tokens) if token not in self._known]
             if missing:
-                self.codes.update(zip(missing, self._hashed(missing), strict=True))
-        return [self.codes.get(token, UNKNOWN) for token in tokens]
+                self._known.update(zip(missing, self._hashed(missing), strict=True))
+            codes = [self._known[token] for token in tokens]
+        else:
+            find = self.step.vocabulary_.get
+            codes = [UNKNOWN if (at := find(token)) is None else 2 * at for token in tokens]
+        if self._stops:
+            codes = [
+                UNKNOWN if token in self._stops else code
+                for token, code in zip(tokens, codes, strict=True)
+            ]
+        return codes
 
     def name_of(self, code: int) -> str:
         """Return a token with a code.
@@ -217,7 +219,9 @@ class Words(TokenReader):
         """
         names = self._names
         if code not in names:
-            names.update({known: token for token, known in reversed(self.codes.items())})
+            known = self._known if hashes(self.step) else self.step.vocabulary_
+            codes = zip(self.codes_of(list(known)), known, strict=True)
+            names.update({at: token for at, token in reversed(list(codes)) if at != UNKNOWN})
         # Only hashed columns have no token that is known.
         return names[code] if code in names else self._made_up_of(code)
 
@@ -240,7 +244,7 @@ class Words(TokenReader):
     def made_up(self) -> str:
         """A token without a feature."""
         names = ("z" * times for times in range(2, 64))
-        return next(name for name in names if name not in self.codes)
+        return next(name for name in names if self.codes_of([name]) == [UNKNOWN])
 
     def _hashed(self, tokens: Sequence[str]) -> list[int]:
         from sklearn.feature_extraction import FeatureHasher
@@ -272,10 +276,13 @@ class Words(TokenReader):
     def _insertable(self, allowed: Sequence[str] | None) -> tuple[np.ndarray, np.ndarray]:
         """Return masks of the features whose count an inserted token can raise, and lower."""
         masks = np.zeros((2, self.n_features), dtype=bool)
-        if allowed is None and hashes(self.step):
+        if allowed is None:
             masks[: 1 + signed(self.step)] = True
+            if not hashes(self.step):
+                listed = self.step.vocabulary_
+                masks[0, [listed[word] for word in self._stops if word in listed]] = False
         else:
-            tokens = list(self.codes) if allowed is None else [str(token) for token in allowed]
+            tokens = [str(token) for token in allowed]
             codes = np.fromiter(self.codes_of(tokens), np.int64, len(tokens))
             masks[codes[codes >= 0] % 2, codes[codes >= 0] >> 1] = True
         return masks[0], masks[1]
