@@ -271,7 +271,6 @@ def pairs(text):
         {"token_pattern": r"\w+$"},
         {"strip_accents": lambda text: text.replace(" ", "_")},
     ],
-    ids=str,
 )
 def test_words_that_may_cross_blanks_are_refused_beside_characters(options):
     texts, y = texts_and_labels()
