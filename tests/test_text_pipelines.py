@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
-from sklearn.preprocessing import MaxAbsScaler, Normalizer
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, Normalizer
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, certify, worst_texts
+from structinv import InvariantLinearSVC, InvariantTextClassifier, certify, worst_texts
 from structinv.oracles import FDrop, TokenEdits
 from structinv.other_models.text_tokens import Words
 
@@ -303,3 +303,34 @@ def test_several_labels_agree_with_enumeration():
         for text, label in zip(texts[:6], y[:6], strict=True):
             certificate = certify(model, oracle, [text], [label])
             assert agrees(model, oracle, text, label, certificate, [*WORDS, UNSEEN], True)
+
+
+def test_texts_without_a_feature_are_named():
+    texts, y = texts_and_labels()
+    model = make_pipeline(TfidfVectorizer(), LinearSVC(random_state=0)).fit(texts, y)
+    with pytest.warns(
+        UserWarning, match="1 of 2 texts have no feature of the model: 'unseen'"
+    ) as caught:
+        certify(model, TokenEdits("drop", 1), [texts[0], "unseen"], y[:2])
+    assert [each.filename for each in caught] == [__file__]
+
+
+def test_edits_without_a_certificate_are_refused():
+    texts, y = texts_and_labels()
+    hashed = make_pipeline(HashingVectorizer(), LinearSVC(random_state=0)).fit(texts, y)
+    characters = BOUNDED["characters in words"]().fit(texts, y)
+    cleaned = make_pipeline(FunctionTransformer(list), TfidfVectorizer(), LinearSVC(random_state=0)).fit(
+        texts, y
+    )
+    scaled = make_pipeline(TfidfVectorizer(), Normalizer("max"), LinearSVC(random_state=0)).fit(texts, y)
+    for model, edits, message in [
+        (hashed, TokenEdits("replace", 2), r"certify TokenEdits\('edit', 4\)"),
+        (characters, TokenEdits("add", 1), "pass allowed"),
+        (cleaned, TokenEdits("drop", 1), "pass a function of texts as preprocessor"),
+        (scaled, TokenEdits("drop", 1), "norm must be 'l2', 'l1' or None"),
+        (InvariantTextClassifier().fit(texts, y), TokenEdits("edit", 1), "supports Pipelines only"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            certify(model, edits, texts, y)
+    with pytest.raises(TypeError, match="oracle must be TokenEdits"):
+        worst_texts(hashed, FDrop(1), texts, y)

@@ -162,7 +162,9 @@ def certify(
             f"labelings: {call}, oracle=...)"
         )
     if oracle is not None and edits_tokens(oracle) and not isinstance(last, InvariantTextClassifier):
-        return certify_texts(parts, X, y, oracle)
+        certificate, has_features = certify_texts(parts, X, y, oracle)
+        _warn_of_unknown_texts(estimator, parts, X, has_features)
+        return certificate
     if at == "features" and (oracle is not None or isinstance(last, InvariantClassifier)):
         edits = check_oracle_type(last.oracle if oracle is None else oracle)
         warn_of_text_edits(edits, parts.steps, X, stacklevel=2)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..certificates.certificate import SAME, Certificate, described
 from ..estimators.target_labels import one_label_a_row
@@ -36,8 +37,12 @@ def edits_tokens(oracle: InvarianceOracle | None) -> bool:
     return isinstance(oracle.oracle if isinstance(oracle, OnlyFor) else oracle, TokenEdits)
 
 
-def certify_texts(parts: Layers, X: Any, y: Any, oracle: InvarianceOracle) -> Certificate:
+def certify_texts(
+    parts: Layers, X: Any, y: Any, oracle: InvarianceOracle
+) -> tuple[Certificate, sp.csr_matrix]:
     """Return the certificate of a text pipeline against edits of tokens.
+
+    The second result has a row per text, which is zero if the text has no feature.
 
     Parameters
     ----------
@@ -55,8 +60,10 @@ def certify_texts(parts: Layers, X: Any, y: Any, oracle: InvarianceOracle) -> Ce
     TypeError, ValueError
         As for `certify`, and if a step has no certificate for edits of tokens.
     """
-    parts_of = [worst.certificate(oracle, y is not None) for worst in _worst_texts(parts, X, y, oracle)]
-    return Certificate.join(parts_of)
+    found = list(_worst_texts(parts, X, y, oracle))
+    has_features = np.concatenate([worst.has_features for worst in found])
+    certificate = Certificate.join([worst.certificate(oracle, y is not None) for worst in found])
+    return certificate, sp.csr_matrix(has_features[:, None])
 
 
 def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None) -> list[str]:
@@ -119,12 +126,15 @@ class WorstTexts:
         found, and bounds of the rounding errors of both.
     texts : callable
         Function that returns these edited texts.
+    has_features : array of bool of shape (n,)
+        Whether the unedited texts have a feature.
     """
 
     margins: np.ndarray
     attacked: np.ndarray
     rounding: np.ndarray
     texts: Callable[[], list[str]]
+    has_features: np.ndarray
 
     def certificate(self, oracle: InvarianceOracle, labels_given: bool) -> Certificate:
         """Return the certificate, with rounding errors subtracted."""
@@ -215,7 +225,7 @@ class TextPipeline:
     ) -> WorstTexts:
         """Return the worst edits of texts with the labels of these codes."""
         margins = self._margins(self._scores(tokens), codes)
-        attacked, rounding = margins.copy(), self._rounding(tokens, edits)
+        attacked, (n_features, rounding) = margins.copy(), self._sizes(tokens, edits)
         best: dict[int, Callable[[], Placed]] = {}
         changed = np.flatnonzero(editable) if self.model.always is None else np.zeros(0, dtype=int)
         listed, labels = [tokens[place] for place in changed.tolist()], codes[changed]
@@ -246,7 +256,8 @@ class TextPipeline:
             write = self.readers[0].edited
             return [write(*each) for each in zip(texts, tokens, placed, strict=True)]
 
-        return WorstTexts(np.minimum(margins, attacked), attacked, rounding, edited_texts)
+        margins = np.minimum(margins, attacked)
+        return WorstTexts(margins, attacked, rounding, edited_texts, n_features > 0)
 
     def _scores(self, tokens: Sequence[Tokens]) -> np.ndarray:
         """Return the scores of texts, (n, n_outputs)."""
@@ -264,16 +275,17 @@ class TextPipeline:
         np.put_along_axis(others, codes[:, None], -np.inf, axis=1)
         return own - others.max(axis=1)
 
-    def _rounding(self, tokens: Sequence[Tokens], edits: TokenEdits) -> np.ndarray:
-        """Bound the rounding errors of margins of all edited texts, (n,)."""
+    def _sizes(self, tokens: Sequence[Tokens], edits: TokenEdits) -> tuple[np.ndarray, np.ndarray]:
+        """Return the number of features, and a bound of the rounding errors of margins, (n,)."""
         scores = self.model.scores
         n_edits, each = int(edits.max_changes), zip(self.readers, self.blocks, strict=True)
         counts = [(reader.counts(tokens), block) for reader, block in each]
-        terms = np.sum([np.diff(rows.indptr) for rows, _ in counts], axis=0) + n_edits + 8
+        n_features = np.sum([np.diff(rows.indptr) for rows, _ in counts], axis=0)
+        terms = n_features + n_edits + 8
         sizes = sum(block.sizes(rows, n_edits) for rows, block in counts)
         units = [block.unit for block in self.blocks]
         eps = max(float(np.finfo(scores.coef.dtype).eps), scores.unit, *units)
-        return 2.0 * eps * (scores.n_steps + _STEPS) * terms * np.max(sizes, axis=1)
+        return n_features, 2.0 * eps * (scores.n_steps + _STEPS) * terms * np.max(sizes, axis=1)
 
 
 def readers(blocks: list[Block]) -> list[TokenReader]:

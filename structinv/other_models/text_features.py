@@ -162,7 +162,8 @@ def _check_vectorizer(step: Any) -> None:
     if type(step) not in vectorizers():
         raise TypeError(
             "estimator must be a Pipeline that begins with CountVectorizer, TfidfVectorizer, "
-            f"HashingVectorizer, or a FeatureUnion of these, for edits of tokens, got {name}"
+            f"HashingVectorizer, or a FeatureUnion of these, for edits of tokens, got {name}: pass a "
+            "function of texts as preprocessor of the vectorizer"
         )
     if step.input != "content":
         raise TypeError(
