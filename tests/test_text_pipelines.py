@@ -334,3 +334,15 @@ def test_edits_without_a_certificate_are_refused():
             certify(model, edits, texts, y)
     with pytest.raises(TypeError, match="oracle must be TokenEdits"):
         worst_texts(hashed, FDrop(1), texts, y)
+
+
+def test_allowed_tokens_are_read_by_the_vectorizer():
+    texts, y = texts_and_labels()
+    model = make_pipeline(TfidfVectorizer(), LinearSVC(random_state=0)).fit(texts, y)
+    margins = [
+        certify(model, TokenEdits("add", 2, [word]), texts, y).margins for word in ("free", "FREE")
+    ]
+    assert np.array_equal(*margins)
+    for entry in ("free money", "x", 1):
+        with pytest.raises(ValueError, match="allowed must contain single tokens of TfidfVectorizer"):
+            certify(model, TokenEdits("add", 2, [entry]), texts, y)

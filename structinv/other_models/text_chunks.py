@@ -84,7 +84,7 @@ class Chunks(TokenReader):
     def search(
         self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
     ) -> Callable[[np.ndarray, np.ndarray], Found]:
-        allowed = [f"{token} " for token in edits.allowed or ()]
+        allowed = [f"{token} " for token in self.allowed(edits.allowed or ())]
         documents, names, numbers = numbered(texts, allowed)
         most = int(edits.max_changes)
         ratios = ChunkRatios(documents, normalization, edits.edit, most, self, names, numbers)

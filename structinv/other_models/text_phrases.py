@@ -57,7 +57,7 @@ class Phrases(TokenReader):
                         f"tokens, got {token!r}"
                     )
         if edits.allowed is not None:
-            known = (grams.numbers.get(str(token)) for token in edits.allowed)
+            known = (grams.numbers.get(token) for token in self.allowed(edits.allowed))
             allowed = np.array(
                 sorted({number for number in known if number is not None}), dtype=np.int64
             )

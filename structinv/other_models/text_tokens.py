@@ -108,6 +108,23 @@ class TokenReader(ABC):
     ) -> Callable[[np.ndarray, np.ndarray], Found]:
         """Return a function from directions, and that of each text, to the worst edits."""
 
+    def allowed(self, entries: Sequence[Any]) -> list[str]:
+        """Return allowed tokens as the vectorizer reads them.
+
+        Raises
+        ------
+        ValueError
+            If an entry is not a single token.
+        """
+        found = [list(self.tokens(str(entry))) for entry in entries]
+        for entry, tokens in zip(entries, found, strict=True):
+            if len(tokens) != 1:
+                raise ValueError(
+                    f"allowed must contain single tokens of {self.name}, got {entry!r}, which it reads "
+                    f"as {tokens}"
+                )
+        return [tokens[0] for tokens in found]
+
     def edited(self, text: str, tokens: Tokens, placed: Placed) -> str:
         """Return an edited text.
 
@@ -282,7 +299,7 @@ class Words(TokenReader):
                 listed = self.step.vocabulary_
                 masks[0, [listed[word] for word in self._stops if word in listed]] = False
         else:
-            tokens = [str(token) for token in allowed]
+            tokens = self.allowed(allowed)
             codes = np.fromiter(self.codes_of(tokens), np.int64, len(tokens))
             masks[codes[codes >= 0] % 2, codes[codes >= 0] >> 1] = True
         return masks[0], masks[1]
