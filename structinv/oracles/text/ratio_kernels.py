@@ -221,6 +221,36 @@ def _choose(
 
 
 @njit(**_PLAIN)
+def _keep(
+    value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change, new, amount, n_added,
+    moves, added, amounts,
+):  # fmt: skip
+    """Write the edits of a row if their ratio is larger than `value`.
+
+    Return a and q after the edits, and the larger one of both ratios.
+    """
+    a, q = 0.0, 0.0
+    for e in range(start, stop):
+        f, x = indices[e], counts[e] + change[e - start]
+        a += v[f] * terms[x + zero]
+        q += s[f] * lengths[x + zero]
+    for j in range(n_added):
+        f, x = new[j], amount[j]
+        a += v[f] * terms[x + zero]
+        q += s[f] * lengths[x + zero]
+    divisor = 1.0 if norm == NONE else (q if norm == L1 else np.sqrt(q))
+    ratio = a / divisor if divisor > 0.0 else 0.0
+    if ratio - value > TIES * abs(ratio):
+        value = ratio
+        for e in range(start, stop):
+            moves[e] = change[e - start]
+        for j in range(len(added)):
+            added[j] = new[j] if j < n_added else 0
+            amounts[j] = amount[j] if j < n_added else 0
+    return a, q, value
+
+
+@njit(**_PLAIN)
 def _enumerate(
     theta, height, value, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most,
     words, signs, marks, mark, a, q, change, new, amount,
@@ -420,7 +450,7 @@ def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
 def worst_ratios(
     rows, indptr, indices, counts, n_unknown, down, up, more_down, more_up, replaces, V, assign, s,
     terms, lengths, zero, norm, least, where, words, signs, limits, emptied, guards, tolerance, values,
-    upper, sizes, moves, added, amounts,
+    upper, moves, added, amounts,
 ):  # fmt: skip
     """Compute the edits with the largest ratio of each row, and an upper bound.
 
@@ -464,8 +494,8 @@ def worst_ratios(
         Whether `limits` of such rows allow that all counts become 0.
     tolerance : float
         Relative tolerance of the ratios.
-    values, upper, sizes : arrays of shape (n,)
-        Outputs: largest ratio found, upper bound, and the sum of absolute terms in it.
+    values, upper : arrays of shape (n,)
+        Outputs: largest ratio found, and upper bound.
     moves : array of int of shape (n_entries,)
         Output: changes of the counts of the words of each row.
     added, amounts : arrays of int of shape (n, most)
@@ -506,7 +536,6 @@ def worst_ratios(
         divisor = 1.0 if norm == NONE else (q0 if norm == L1 else np.sqrt(q0))
         value = a0 / divisor if divisor > 0.0 else 0.0
         bound, scale = np.inf, (size0 / divisor if divisor > 0.0 else 0.0) + abs(value)
-        values[i], sizes[i] = value, scale
         # Rows without words have the ratio 0.
         floor = -np.inf
         if emptied[r] and n_own == 0 and len(words[where[2 * p] : where[2 * p + 1]]) == 0:
@@ -516,11 +545,10 @@ def worst_ratios(
         if emptied[r]:
             floor = 0.0
             if value < 0.0:
-                value, values[i] = 0.0, 0.0
+                value = 0.0
                 for e in range(start, stop):
                     moves[e] = -counts[e]
         n_lines, lowest, highest, stage, theta, alpha = 0, least, np.inf, 0, 0.0, 1.0
-        # Rows without words have the ratio 0.
         if norm != NONE:
             # The first two lines bound q itself.
             alpha, theta = 0.0, 1.0
@@ -569,27 +597,10 @@ def worst_ratios(
                     new, amount, n_added,
                 )  # fmt: skip
             height = alpha * a0 - theta * q0 + gain
-            a, q, size = 0.0, 0.0, 0.0
-            for item in range(n_own):
-                f, x = indices[start + item], counts[start + item] + change[item]
-                a += v[f] * terms[x + zero]
-                size += abs(v[f] * terms[x + zero])
-                q += s[f] * lengths[x + zero]
-            for j in range(n_added):
-                f, x = new[j], amount[j]
-                a += v[f] * terms[x + zero]
-                size += abs(v[f] * terms[x + zero])
-                q += s[f] * lengths[x + zero]
-            divisor = 1.0 if norm == NONE else (q if norm == L1 else np.sqrt(q))
-            ratio = a / divisor if divisor > 0.0 else 0.0
-            if ratio - value > TIES * abs(ratio):
-                value, values[i] = ratio, ratio
-                sizes[i] = size / divisor + abs(ratio) if divisor > 0.0 else abs(ratio)
-                for item in range(n_own):
-                    moves[start + item] = change[item]
-                for j in range(added.shape[1]):
-                    added[i, j] = new[j] if j < n_added else 0
-                    amounts[i, j] = amount[j] if j < n_added else 0
+            a, q, value = _keep(
+                value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change, new,
+                amount, n_added, moves, added[i], amounts[i],
+            )  # fmt: skip
             if norm == NONE:
                 bound = height
                 break
@@ -659,23 +670,10 @@ def worst_ratios(
                     new, amount,
                 )  # fmt: skip
                 if n_added >= 0:
-                    a, q, size = 0.0, 0.0, 0.0
-                    for item in range(n_own):
-                        moves[start + item] = change[item]
-                        f, x = indices[start + item], counts[start + item] + change[item]
-                        a += v[f] * terms[x + zero]
-                        size += abs(v[f] * terms[x + zero])
-                        q += s[f] * lengths[x + zero]
-                    for j in range(added.shape[1]):
-                        added[i, j] = new[j] if j < n_added else 0
-                        amounts[i, j] = amount[j] if j < n_added else 0
-                    for j in range(n_added):
-                        f, x = new[j], amount[j]
-                        a += v[f] * terms[x + zero]
-                        size += abs(v[f] * terms[x + zero])
-                        q += s[f] * lengths[x + zero]
-                    value, values[i] = a / np.sqrt(q), a / np.sqrt(q)
-                    sizes[i] = size / np.sqrt(q) + abs(value)
+                    _, _, value = _keep(
+                        value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change,
+                        new, amount, n_added, moves, added[i], amounts[i],
+                    )  # fmt: skip
                 if complete:
-                    bound = value
-        upper[i] = max(bound, value, floor)
+                    bound = ratio
+        values[i], upper[i] = value, max(bound, value, floor)

@@ -11,7 +11,6 @@ from ...utils.matrices import in_threads
 from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
 
 NORMS = {None: NONE, "l1": L1, "l2": L2}
-TERMS = ("counts", "binary", "sublinear")
 # Relative tolerance of the search: bounds that differ less count as equal.
 TOLERANCE = 1e-14
 # Number of words that are listed beyond the number of edits, at first.
@@ -113,8 +112,8 @@ class WordChanges:
 
     Attributes
     ----------
-    values, upper, sizes : arrays of shape (n,)
-        Largest ratio found, upper bound of all ratios, and the sum of absolute terms of the former.
+    values, upper : arrays of shape (n,)
+        Largest ratio found, and upper bound of all ratios.
     moves : array of int64 of shape (n_entries,)
         Changes of the counts of the words of all texts, by the edits that attain `values`.
     added, amounts : arrays of int64 of shape (n, most)
@@ -123,7 +122,6 @@ class WordChanges:
 
     values: np.ndarray
     upper: np.ndarray
-    sizes: np.ndarray
     moves: np.ndarray
     added: np.ndarray
     amounts: np.ndarray
@@ -167,7 +165,7 @@ class RatioSearch:
             Index of the direction of each text.
         """
         words, n = self.words, len(self.words)
-        values, upper, sizes = np.zeros((3, n))
+        values, upper = np.zeros((2, n))
         moves = np.zeros(len(words.indices), dtype=np.int64)
         most = max(self.most, 1)
         added, amounts = np.zeros((2, n, most), dtype=np.int64)
@@ -198,11 +196,11 @@ class RatioSearch:
                 rows[part], words.indptr, words.indices, counts, words.n_unknown, down, up, more_down,
                 more_up, replaces, V, assign[part], s, terms, lengths, zero, NORMS[norm], least, where,
                 listed, signs, limits, emptied, guards, TOLERANCE, values[part], upper[part],
-                sizes[part], moves, added[part], amounts[part],
+                moves, added[part], amounts[part],
             )  # fmt: skip
 
         in_threads(search, n, 64 * (len(words.indices) + n))
-        found = WordChanges(values, upper, sizes, moves, added, amounts)
+        found = WordChanges(values, upper, moves, added, amounts)
         if guards and self.edit != "drop":
             filled = np.diff(words.indptr) > 0 if self.edit != "replace" else True
             self._insert_into_empty(found, V, assign, np.flatnonzero(emptied & filled), to_zero)
@@ -235,7 +233,7 @@ class RatioSearch:
             better = other.values > found.values[some]
             for row, place in zip(some[better], np.flatnonzero(better), strict=True):
                 own = slice(self.words.indptr[row], self.words.indptr[row + 1])
-                found.values[row], found.sizes[row] = other.values[place], other.sizes[place]
+                found.values[row] = other.values[place]
                 found.moves[own] = -self.words.counts[own]
                 found.added[row], found.amounts[row] = 0, 0
                 found.added[row, :most] = other.added[place]
@@ -300,8 +298,7 @@ class RatioSearch:
                 return listed
             found = np.zeros(len(gain), dtype=np.int64)
             found[listed] = 1
-            totals = np.concatenate([[0], np.cumsum(found[self.words.indices])])
-            present = totals[self.words.indptr[1:]] - totals[self.words.indptr[:-1]]
+            present = self._totals(found[self.words.indices])
             if self.most + int(present.max(initial=0)) <= most:
                 return listed
             most *= 2
