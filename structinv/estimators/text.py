@@ -285,7 +285,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         worst = self._worst_change(rows, labels, oracle, points=False)
         if not edits.exact and len(self.classes_) > 2:
             # `worst_case` compares the edits that are found for all labels.
-            allowed = _may_change(oracle, labels)
+            allowed = may_change(oracle, labels)
             reached = self._worst_edits(edits, documents, rows, labels, allowed)[1]
             attacked = np.minimum(worst.attacked, reached)
             worst = replace(worst, attacked=attacked, bounds=np.minimum(worst.bounds, attacked))
@@ -357,7 +357,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         documents, rows, labels, edits, restrict = self._certified_inputs(
             X, y, oracle, edit, max_changes
         )
-        allowed = _may_change(restrict(edits), labels)
+        allowed = may_change(restrict(edits), labels)
         found, _ = self._worst_edits(edits, documents, rows, labels, allowed)
         return [
             self.vectorizer_.edited(text, edits.edit, found.spots[i, :n], found.tokens[i, :n])
@@ -425,34 +425,19 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     ) -> tuple[PlacedEdits, np.ndarray]:
         """Return the edits of each text with the smallest margin over all competitors, and margins."""
         codes, n_classes = labels.codes, len(self.classes_)
-        weights = self._weights_of_labels()
+        weights = of_labels(self.coef_)
         all_texts, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
-        margins = self._label_margins(rows, codes)
+        margins = label_margins(self._scores(rows), codes)
         best = PlacedEdits.none(len(codes))
         for shift in range(1, n_classes):
             V = np.roll(weights, -shift, axis=0) - weights
             found = bound.worst_edits(slice(None), V, codes).edits
             edited = self.vectorizer_.rows(documents.edited(all_texts, found, oracle.edit))
-            reached = self._label_margins(edited, codes)
+            reached = label_margins(self._scores(edited), codes)
             better = allowed & (reached < margins)
             margins[better] = reached[better]
             best = best.replaced(better, found)
         return best, margins
-
-    def _weights_of_labels(self) -> np.ndarray:
-        """Return one row of weights per label, of shape (n_classes, n_features)."""
-        if len(self.coef_) > 1:
-            return self.coef_
-        return np.vstack([np.zeros_like(self.coef_), self.coef_])
-
-    def _label_margins(self, rows: Matrix, codes: np.ndarray) -> np.ndarray:
-        """Return the score of each label minus the largest score of the others."""
-        scores = self._scores(rows)
-        if scores.shape[1] == 1:
-            return np.where(codes == 1, scores[:, 0], -scores[:, 0])
-        own = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
-        np.put_along_axis(scores, codes[:, None], -np.inf, axis=1)
-        return own - scores.max(axis=1)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -555,15 +540,15 @@ def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
     TypeError
         If the oracle perturbs rows, not tokens.
     """
-    inner = oracle.oracle if isinstance(oracle, OnlyFor) else oracle
-    if isinstance(inner, TokenEdits) and inner.edit == "edit":
+    inner = token_edits(oracle)
+    if inner is not None and inner.edit == "edit":
         raise ValueError(
             "edit must be 'drop', 'add' or 'replace' for InvariantTextClassifier, got 'edit', which "
             "supports Pipelines only"
         )
-    if isinstance(oracle, TokenEdits):
-        return oracle, lambda edits: edits
-    if isinstance(oracle, OnlyFor) and isinstance(inner, TokenEdits):
+    if inner is not None:
+        if not isinstance(oracle, OnlyFor):
+            return inner, lambda edits: edits
         labels = oracle.labels
         return inner, lambda edits: edits.only_for(labels)
     raise TypeError(
@@ -572,7 +557,28 @@ def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
     )
 
 
-def _may_change(oracle: InvarianceOracle, labels: BoundStructure) -> np.ndarray:
+def token_edits(oracle: InvarianceOracle | None) -> TokenEdits | None:
+    """Return the edits of tokens of an oracle, also with `only_for`, or None."""
+    inner = oracle.oracle if isinstance(oracle, OnlyFor) else oracle
+    return inner if isinstance(inner, TokenEdits) else None
+
+
+def of_labels(values: np.ndarray) -> np.ndarray:
+    """Return one row of weights per label, which is 0 for the first of two."""
+    return values if len(values) > 1 else np.vstack([np.zeros_like(values), values])
+
+
+def label_margins(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the score of each label minus the largest score of the others."""
+    if scores.shape[1] == 1:
+        return np.where(codes == 1, scores[:, 0], -scores[:, 0])
+    own = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
+    others = scores.copy()
+    np.put_along_axis(others, codes[:, None], -np.inf, axis=1)
+    return own - others.max(axis=1)
+
+
+def may_change(oracle: InvarianceOracle, labels: BoundStructure) -> np.ndarray:
     """Return a mask of the texts that the oracle may change."""
     if not isinstance(oracle, OnlyFor):
         return np.ones(len(labels.codes), dtype=bool)

@@ -19,12 +19,13 @@ from ..certificates.certificate import (
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
+from ..estimators.text import token_edits
 from ..estimators.unknown_texts import warn_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..spaces.explicit_space import OffsetSpace
 from ..terms.worst_case import ROWS_AT_ONCE
 from ..utils.matrices import Matrix
-from .certify_texts import certify_texts, edits_tokens
+from .certify_texts import certify_texts
 from .checked_model import checked_model
 from .layers import Layers, check_fitted, layers, transformed
 from .linear_models import LinearClassifier
@@ -161,8 +162,9 @@ def certify(
             "certify supports classifiers of single rows; call the method of InvariantStructuredSVC for "
             f"labelings: {call}, oracle=...)"
         )
-    if oracle is not None and edits_tokens(oracle) and not isinstance(last, InvariantTextClassifier):
-        certificate, has_features = certify_texts(parts, X, y, oracle)
+    edits = token_edits(oracle)
+    if oracle is not None and edits is not None and not isinstance(last, InvariantTextClassifier):
+        certificate, has_features = certify_texts(parts, X, y, oracle, edits)
         _warn_of_unknown_texts(estimator, parts, X, has_features)
         return certificate
     if at == "features" and (oracle is not None or isinstance(last, InvariantClassifier)):

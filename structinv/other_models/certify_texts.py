@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..certificates.certificate import SAME, Certificate, described
+from ..certificates.certificate import Certificate, WorstChange
 from ..estimators.target_labels import one_label_a_row
+from ..estimators.text import label_margins, may_change, of_labels, token_edits
 from ..estimators.text_vectorizer import as_texts
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.combinators import OnlyFor
 from ..oracles.text.text_edits import TokenEdits
 from ..utils.matrices import Matrix
 from .checked_model import checked_model
@@ -26,19 +26,16 @@ from .text_features import Block, text_blocks
 from .text_phrases import Phrases
 from .text_tokens import Placed, TokenReader, Tokens, Words
 
+# Counted features of texts, for each vectorizer.
+Counts: TypeAlias = Sequence[sp.csr_matrix]
 # Number of texts at a time.
 TEXTS_AT_ONCE = 8192
 # Number of steps that compute a normalized row: values, squares, root and quotient.
 _STEPS = 4
 
 
-def edits_tokens(oracle: InvarianceOracle | None) -> bool:
-    """Return True for edits of tokens, perhaps restricted to some labels."""
-    return isinstance(oracle.oracle if isinstance(oracle, OnlyFor) else oracle, TokenEdits)
-
-
 def certify_texts(
-    parts: Layers, X: Any, y: Any, oracle: InvarianceOracle
+    parts: Layers, X: Any, y: Any, oracle: InvarianceOracle, edits: TokenEdits
 ) -> tuple[Certificate, sp.csr_matrix]:
     """Return the certificate of a text pipeline against edits of tokens.
 
@@ -54,16 +51,18 @@ def certify_texts(
         True labels; None for those of predictions.
     oracle : TokenEdits or OnlyFor
         Edits of tokens, for all texts or for some labels.
+    edits : TokenEdits
+        The edits of `oracle`.
 
     Raises
     ------
     TypeError, ValueError
         As for `certify`, and if a step has no certificate for edits of tokens.
     """
-    found = list(_worst_texts(parts, X, y, oracle))
+    found = list(_worst_texts(parts, X, y, oracle, edits))
     has_features = np.concatenate([worst.has_features for worst in found])
-    certificate = Certificate.join([worst.certificate(oracle, y is not None) for worst in found])
-    return certificate, sp.csr_matrix(has_features[:, None])
+    parts_of = [worst.change.certificate(oracle, labels_given=y is not None) for worst in found]
+    return Certificate.join(parts_of), sp.csr_matrix(has_features[:, None])
 
 
 def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None) -> list[str]:
@@ -109,10 +108,11 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
     [' money, you see']
     """
     check_fitted(estimator)
-    if not edits_tokens(oracle):
+    edits = token_edits(oracle)
+    if edits is None:
         raise TypeError(f"oracle must be TokenEdits(edit, max_changes), got {oracle!r}")
     parts = layers(estimator)
-    return [text for worst in _worst_texts(parts, X, y, oracle) for text in worst.texts()]
+    return [text for worst in _worst_texts(parts, X, y, oracle, edits) for text in worst.texts()]
 
 
 @dataclass(frozen=True)
@@ -121,60 +121,43 @@ class WorstTexts:
 
     Attributes
     ----------
-    margins, attacked, rounding : arrays of shape (n,)
-        Lower bounds of the margins of all edited texts, margins of the worst edited texts that are
-        found, and bounds of the rounding errors of both.
+    change : WorstChange
+        Margins of the worst edited texts that are found, bounds of those of all edited texts, and bounds
+        of the rounding errors.
     texts : callable
         Function that returns these edited texts.
     has_features : array of bool of shape (n,)
         Whether the unedited texts have a feature.
     """
 
-    margins: np.ndarray
-    attacked: np.ndarray
-    rounding: np.ndarray
+    change: WorstChange
     texts: Callable[[], list[str]]
     has_features: np.ndarray
 
-    def certificate(self, oracle: InvarianceOracle, labels_given: bool) -> Certificate:
-        """Return the certificate, with rounding errors subtracted."""
-        exact = (
-            np.subtract(
-                self.attacked,
-                self.margins,
-                out=np.zeros(len(self.margins)),
-                where=self.attacked != self.margins,
-            )
-            <= SAME * self.rounding
-        )
-        margins = self.margins - self.rounding
-        return Certificate(
-            margins, self.attacked, exact, labels_given=labels_given, perturbations=described(oracle)
-        )
 
-
-def _worst_texts(parts: Layers, X: Any, y: Any, oracle: InvarianceOracle) -> Iterator[WorstTexts]:
+def _worst_texts(
+    parts: Layers, X: Any, y: Any, oracle: InvarianceOracle, edits: TokenEdits
+) -> Iterator[WorstTexts]:
     """Yield the worst edits of texts, some texts at a time."""
     texts = as_texts(X)
-    labels = None if y is None else one_label_a_row(y, len(texts))
-    inner = oracle.oracle if isinstance(oracle, OnlyFor) else oracle
+    y = None if y is None else one_label_a_row(y, len(texts))
     oracle.validate()
+    if y is None:
+        oracle = oracle.for_any_label()
     for first in range(0, len(texts), TEXTS_AT_ONCE):
         some = texts[first : first + TEXTS_AT_ONCE]
-        given = None if labels is None else labels[first : first + TEXTS_AT_ONCE]
+        given = None if y is None else y[first : first + TEXTS_AT_ONCE]
         model, rows, own, _ = checked_model(parts, some, given, Identity(), "features")
         oracle.check_labels(model.classes)
-        model.structure.bind(own, model.classes)
-        cut = compared_with(parts.last)
-        blocks = text_blocks(parts.steps, model.scores, cut)
+        labels = model.structure.bind(own, model.classes)
+        blocks = text_blocks(parts.steps, model.scores, compared_with(parts.last))
         pipeline = TextPipeline(model, blocks, readers(blocks))
-        pipeline.check_edits(inner)
-        tokens = pipeline.tokens(some)
-        pipeline.check_scores(tokens, rows)
-        editable = np.ones(len(some), dtype=bool)
-        if isinstance(oracle, OnlyFor) and y is not None:
-            editable = np.isin(own, oracle.listed())
-        yield pipeline.worst(some, tokens, np.searchsorted(model.classes, own), editable, inner)
+        for reader in pipeline.readers:
+            reader.check(edits)
+        tokens = list(map(pipeline.readers[0].tokens, some))
+        counts = pipeline.counts(tokens)
+        pipeline.check_scores(counts, rows)
+        yield pipeline.worst(some, tokens, counts, labels.codes, may_change(oracle, labels), edits)
 
 
 @dataclass(frozen=True)
@@ -195,20 +178,15 @@ class TextPipeline:
     blocks: list[Block]
     readers: list[TokenReader]
 
-    def check_edits(self, edits: TokenEdits) -> None:
-        """Raise TypeError for edits that have no certificate."""
-        for reader in self.readers:
-            reader.check(edits)
+    def counts(self, tokens: Sequence[Tokens]) -> list[sp.csr_matrix]:
+        """Return the counts of the features of texts, for each vectorizer."""
+        return [reader.counts(tokens) for reader in self.readers]
 
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the tokens of texts."""
-        return list(map(self.readers[0].tokens, texts))
-
-    def check_scores(self, tokens: Sequence[Tokens], rows: Matrix) -> None:
+    def check_scores(self, counts: Counts, rows: Matrix) -> None:
         """Raise ValueError if the rows of the pipeline have other scores than the tokens."""
         scores = self.model.scores
         given, bound = scores.values(rows), scores.roundings(rows)
-        own = self._scores(tokens)
+        own = self._scores(counts)
         if not np.all(np.abs(own - given) <= ORDERS * _STEPS * bound):
             raise ValueError(
                 "the scores of the pipeline are not those of the tokens of its vectorizer: they differ "
@@ -219,13 +197,14 @@ class TextPipeline:
         self,
         texts: Sequence[str],
         tokens: Sequence[Tokens],
+        counts: Counts,
         codes: np.ndarray,
         editable: np.ndarray,
         edits: TokenEdits,
     ) -> WorstTexts:
         """Return the worst edits of texts with the labels of these codes."""
-        margins = self._margins(self._scores(tokens), codes)
-        attacked, (n_features, rounding) = margins.copy(), self._sizes(tokens, edits)
+        margins = self._margins(counts, codes)
+        attacked, (n_features, rounding) = margins.copy(), self._sizes(counts, edits)
         best: dict[int, Callable[[], Placed]] = {}
         changed = np.flatnonzero(editable) if self.model.always is None else np.zeros(0, dtype=int)
         listed, labels = [tokens[place] for place in changed.tolist()], codes[changed]
@@ -233,7 +212,7 @@ class TextPipeline:
             reader.search(listed, edits, block.normalization)
             for reader, block in zip(self.readers, self.blocks, strict=True)
         ]
-        constants = _of_labels(self.model.scores.intercept[:, None])[:, 0]
+        constants = of_labels(self.model.scores.intercept[:, None])[:, 0]
         for shift in range(1, len(self.model.classes) if len(changed) else 0):
             offsets = constants[(labels + shift) % len(constants)] - constants[labels]
             all_found = [
@@ -246,7 +225,7 @@ class TextPipeline:
                 reached = -(found.values + offsets)
                 if len(all_found) > 1:
                     edited = [found.placed(at).applied(text) for at, text in enumerate(listed)]
-                    reached = self._margins(self._scores(edited), labels)
+                    reached = self._margins(self.counts(edited), labels)
                 for place in np.flatnonzero(reached < attacked[changed]).tolist():
                     best[int(changed[place])] = partial(found.placed, place)
                 attacked[changed] = np.minimum(attacked[changed], reached)
@@ -256,33 +235,27 @@ class TextPipeline:
             write = self.readers[0].edited
             return [write(*each) for each in zip(texts, tokens, placed, strict=True)]
 
-        margins = np.minimum(margins, attacked)
-        return WorstTexts(margins, attacked, rounding, edited_texts, n_features > 0)
+        change = WorstChange(attacked, np.minimum(margins, attacked), rounding, None)
+        return WorstTexts(change, edited_texts, n_features > 0)
 
-    def _scores(self, tokens: Sequence[Tokens]) -> np.ndarray:
-        """Return the scores of texts, (n, n_outputs)."""
-        each = zip(self.readers, self.blocks, strict=True)
-        return np.sum([block.values(reader.counts(tokens)) for reader, block in each], axis=0)
+    def _scores(self, counts: Counts) -> np.ndarray:
+        """Return the scores of counted texts, (n, n_outputs)."""
+        each = zip(self.blocks, counts, strict=True)
+        return np.sum([block.values(of_block) for block, of_block in each], axis=0)
 
-    def _margins(self, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def _margins(self, counts: Counts, codes: np.ndarray) -> np.ndarray:
         """Return the score of each label minus the largest score of the others."""
         if self.model.always is not None:
             return np.where(codes == self.model.always, np.inf, -np.inf)
-        if scores.shape[1] == 1:
-            return np.where(codes == 1, scores[:, 0], -scores[:, 0])
-        own = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
-        others = scores.copy()
-        np.put_along_axis(others, codes[:, None], -np.inf, axis=1)
-        return own - others.max(axis=1)
+        return label_margins(self._scores(counts), codes)
 
-    def _sizes(self, tokens: Sequence[Tokens], edits: TokenEdits) -> tuple[np.ndarray, np.ndarray]:
+    def _sizes(self, counts: Counts, edits: TokenEdits) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of features, and a bound of the rounding errors of margins, (n,)."""
-        scores = self.model.scores
-        n_edits, each = int(edits.max_changes), zip(self.readers, self.blocks, strict=True)
-        counts = [(reader.counts(tokens), block) for reader, block in each]
-        n_features = np.sum([np.diff(rows.indptr) for rows, _ in counts], axis=0)
+        scores, n_edits = self.model.scores, int(edits.max_changes)
+        n_features = np.sum([np.diff(of_block.indptr) for of_block in counts], axis=0)
         terms = n_features + n_edits + 8
-        sizes = sum(block.sizes(rows, n_edits) for rows, block in counts)
+        each = zip(self.blocks, counts, strict=True)
+        sizes = sum(block.sizes(of_block, n_edits) for block, of_block in each)
         units = [block.unit for block in self.blocks]
         eps = max(float(np.finfo(scores.coef.dtype).eps), scores.unit, *units)
         return n_features, 2.0 * eps * (scores.n_steps + _STEPS) * terms * np.max(sizes, axis=1)
@@ -311,12 +284,7 @@ def _splitting(step: Any) -> tuple[Any, ...]:
     return own, step.preprocessor, step.tokenizer, step.token_pattern, step.lowercase, step.strip_accents
 
 
-def _of_labels(values: np.ndarray) -> np.ndarray:
-    """Return one row of weights per label; the first is 0 if two labels have one score."""
-    return values if len(values) > 1 else np.vstack([np.zeros_like(values), values])
-
-
 def _differences(coef: np.ndarray, shift: int) -> np.ndarray:
     """Return the weights of another label minus those of each label."""
-    weights = _of_labels(coef)
+    weights = of_labels(coef)
     return np.roll(weights, -shift, axis=0) - weights

@@ -34,7 +34,7 @@ def before_steps(scores: Affine, steps: Sequence[Any], X: Any) -> Affine:
     NotAffineError
         If a step is not known to be affine; the message lists the supported steps.
     """
-    steps = [_opened(step) for step in steps]
+    steps = [unfrozen(step) for step in steps]
     inputs = _inputs(steps, X)
     for step, rows in zip(reversed(steps), reversed(inputs), strict=True):
         kind = type(step)
@@ -51,7 +51,7 @@ def before_steps(scores: Affine, steps: Sequence[Any], X: Any) -> Affine:
     return scores
 
 
-def _opened(step: Any) -> Any:
+def unfrozen(step: Any) -> Any:
     """Return the step inside a `FrozenEstimator`."""
     while type(step) is FrozenEstimator:
         step = step.estimator

@@ -15,9 +15,10 @@ from ..oracles.text.bounded_ratios import BoundedRatios, occurrence_gains
 from ..oracles.text.ratios import Normalization
 from ..oracles.text.text_edits import TokenEdits
 from ..oracles.text.text_grams import Documents, PlacedEdits
+from ..utils.matrices import ranges
 from .text_features import hashes
-from .text_phrases import found_in_places
-from .text_tokens import Found, Placed, TokenReader, Tokens
+from .text_phrases import search_in_places
+from .text_tokens import Found, Placed, TokenReader, Tokens, column_names
 
 # Parts of a token_pattern that match no blanks: groups, quantifiers, letters and sets of letters.
 _UNITS = re.compile(r"\(\?u\)|\(\?:|\((?!\?)|[)|*+?]|\{[\d,]+\}|\\[bBwdS]|\[(?:\\.|[^\]\\])+\]|\w")
@@ -89,13 +90,9 @@ class Chunks(TokenReader):
         most = int(edits.max_changes)
         ratios = ChunkRatios(documents, normalization, edits.edit, most, self, names, numbers)
 
-        def worst(V: np.ndarray, assign: np.ndarray) -> Found:
-            # Leading blanks stay the first token.
-            kept = [[max(at, text[0].isspace()) for at in range(len(text))] for text in texts]
-            ends = [len(text) for text in texts]
-            return found_in_places(ratios.worst(V * normalization.scale, assign), names, kept, ends)
-
-        return worst
+        # Leading blanks stay the first token.
+        kept = [[max(at, text[0].isspace()) for at in range(len(text))] for text in texts]
+        return search_in_places(ratios, names, kept, texts)
 
     def _written(self, text: str, tokens: Tokens, placed: Placed) -> str:
         return "".join(placed.applied(tokens))
@@ -113,22 +110,20 @@ class Chunks(TokenReader):
     @cached_property
     def orders(self) -> np.ndarray:
         """Number of characters, or words, of each feature."""
-        names = sorted(self.step.vocabulary_, key=self.step.vocabulary_.__getitem__)
-        words = self.step.analyzer == "word"
+        words, names = self.step.analyzer == "word", column_names(self.step)
         return np.array([len(name.split(" ")) if words else len(name) for name in names])
 
     @cached_property
     def end_in_blanks(self) -> np.ndarray:
         """Mask of the features whose last character is a blank."""
-        names = sorted(self.step.vocabulary_, key=self.step.vocabulary_.__getitem__)
-        return np.array([name[-1:].isspace() for name in names], dtype=bool)
+        return np.array([name[-1:].isspace() for name in column_names(self.step)], dtype=bool)
 
     def shared(self, tokens: Tokens) -> Iterator[tuple[int, int, int]]:
         """Yield the features that tokens share, with the first and the last of them."""
         least, most = self.step.ngram_range
         words, prepare = self.step.analyzer == "word", self.step.build_preprocessor()
         split = self.step.build_tokenizer() if words else str
-        stops = frozenset(self.step.get_stop_words() or ()) if words else frozenset()
+        stops = self._stops if words else frozenset()
         parts = [[part for part in split(prepare(token)) if part not in stops] for token in tokens]
         owners = [place for place, part in enumerate(parts) for _ in part]
         units, find = [unit for part in parts for unit in part], self.step.vocabulary_.get
@@ -178,9 +173,7 @@ class ChunkRatios(BoundedRatios):
         n_created = int(self._of_tokens.max()) * self.most if self._of_tokens.nnz else 0
         created, removed = occurrence_gains(V, slopes, self.normalization, features, counts, n_created)
         text = self.documents.take(rows)
-        owners = np.repeat(np.arange(len(rows)), np.diff(text.starts))
-        places = np.repeat(self.documents.starts[rows] - text.starts[:-1], np.diff(text.starts))
-        places = places + np.arange(len(owners))
+        places, owners = ranges(self.documents.starts[rows], np.diff(text.starts))
         scores = np.empty(len(owners))
         for direction in range(len(V)):
             own = np.flatnonzero(assign[owners] == direction)
@@ -222,15 +215,18 @@ class ChunkRatios(BoundedRatios):
             usable = np.arange(most) < n_tokens[:, None]
             sums = np.cumsum(np.where(usable, table + best[:, None], -np.inf), axis=1)
             count = np.where(sums.max(axis=1) > 0, np.argmax(sums, axis=1) + 1, 0)
-            yield np.maximum(sums.max(axis=1), 0.0), [(_placed(count, spots, inserted), "replace")]
+            yield (
+                np.maximum(sums.max(axis=1), 0.0),
+                [(PlacedEdits.at(count, spots, inserted), "replace")],
+            )
             return
         deleted = np.maximum(table, 0.0)
         either = np.sort(np.hstack([deleted, np.tile(best[:, None], most)]), axis=1)[:, -most:]
         listed = []
         if self.edit != "add":
-            listed.append((_placed((deleted > 0).sum(axis=1), spots, inserted), "drop"))
+            listed.append((PlacedEdits.at((deleted > 0).sum(axis=1), spots, inserted), "drop"))
         if self.edit != "drop":
-            listed.append((_placed(most * (best > 0), np.zeros_like(spots), inserted), "add"))
+            listed.append((PlacedEdits.at(most * (best > 0), np.zeros_like(spots), inserted), "add"))
         yield either.sum(axis=1), listed
 
     def _credit(self, created: np.ndarray) -> float:
@@ -312,10 +308,3 @@ def numbered(texts: Sequence[Tokens], allowed: Sequence[str]) -> tuple[Documents
     starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
     tokens = np.array([numbers[token] for text in texts for token in text], dtype=np.int64)
     return Documents(starts, tokens), list(numbers), np.array([numbers[each] for each in allowed], int)
-
-
-def _placed(counts: np.ndarray, spots: np.ndarray, tokens: np.ndarray) -> PlacedEdits:
-    """Return edits with increasing places."""
-    used = np.arange(spots.shape[1]) < counts[:, None]
-    ordered = np.sort(np.where(used, spots, np.iinfo(np.int64).max), axis=1)
-    return PlacedEdits(counts.astype(np.int64), ordered, tokens)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from ..oracles.text.ratios import Normalization
 from .affine import Affine, NotAffineError
-from .steps import before_steps, selectors
+from .steps import before_steps, selectors, unfrozen
 
 NORMS = ("l1", "l2")
 
@@ -86,8 +85,7 @@ def text_blocks(steps: Sequence[Any], scores: Affine, cut: float | None) -> list
 def _flat(steps: Iterable[Any]) -> Iterable[Any]:
     """Yield all steps, those of Pipelines one after the other."""
     for step in steps:
-        while type(step) is FrozenEstimator:
-            step = step.estimator
+        step = unfrozen(step)
         if type(step) is Pipeline:
             yield from _flat([each for _, each in step.steps])
         elif step is not None and not isinstance(step, str):
@@ -173,7 +171,7 @@ def _check_vectorizer(step: Any) -> None:
 
 def _divides(step: Any) -> bool:
     """Return True if a step divides each row by its norm."""
-    return type(step) in _scaling() and step.norm is not None
+    return type(step) in scaling() and step.norm is not None
 
 
 def _is_sublinear(step: Any) -> bool:
@@ -185,7 +183,7 @@ def _diagonal(step: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
     kind = type(step)
     if kind in selectors():
         return step.get_support(), None
-    if kind in _scaling():
+    if kind in scaling():
         return None, getattr(step, "idf_", None)
     if kind.__name__ == "MaxAbsScaler" or (kind.__name__ == "StandardScaler" and not step.with_mean):
         return None, None if step.scale_ is None else 1.0 / step.scale_
@@ -226,7 +224,8 @@ def vectorizers() -> tuple[type, ...]:
 
 
 @cache
-def _scaling() -> tuple[type, ...]:
+def scaling() -> tuple[type, ...]:
+    """Return the transformers that divide each row by its norm, if they have one."""
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.preprocessing import Normalizer
 

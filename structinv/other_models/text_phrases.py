@@ -9,13 +9,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.text.bounded_ratios import BoundedChanges
+from ..oracles.text.bounded_ratios import BoundedRatios
 from ..oracles.text.gram_ratios import GramRatios
 from ..oracles.text.ratios import Normalization
 from ..oracles.text.text_edits import TokenEdits
 from ..oracles.text.text_grams import Grams
 from .text_features import hashes
-from .text_tokens import Found, Placed, TokenReader, Tokens, stop_words, tokenizer
+from .text_tokens import (
+    Found,
+    Placed,
+    TokenReader,
+    Tokens,
+    column_names,
+    unknown_token,
+    without_replacements,
+)
 
 
 class Phrases(TokenReader):
@@ -29,18 +37,12 @@ class Phrases(TokenReader):
                 f"tokens, got ngram_range={step.ngram_range!r} and analyzer={step.analyzer!r}: its "
                 "columns mix n-grams"
             )
-        self._split, self._stops = tokenizer(step), stop_words(step)
 
     def check(self, edits: TokenEdits) -> None:
         if edits.edit == "replace" and self._stops:
-            raise TypeError(
-                "TokenEdits('replace') does not support stop_words and n-grams together, because a stop "
-                f"word deletes a token: certify TokenEdits('edit', {2 * edits.max_changes}), which "
-                "includes these edits"
+            raise without_replacements(
+                "stop_words and n-grams together, because a stop word deletes a token", edits
             )
-
-    def tokens(self, text: str) -> Tokens:
-        return self._split(text)
 
     def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
         return self._grams.counts(self._grams.encoded(map(self._kept, texts)))
@@ -64,59 +66,54 @@ class Phrases(TokenReader):
         documents = grams.encoded(map(self._kept, texts))
         ratios = GramRatios(documents, normalization, edits.edit, int(edits.max_changes), grams, allowed)
 
-        def worst(V: np.ndarray, assign: np.ndarray) -> Found:
-            names = [*grams.names, self._made_up]
-            kept = [[at for at, token in enumerate(text) if token not in self._stops] for text in texts]
-            ends = [len(text) for text in texts]
-            return found_in_places(ratios.worst(V * normalization.scale, assign), names, kept, ends)
-
-        return worst
+        names = [*grams.names, unknown_token(grams.numbers.__contains__)]
+        kept = [[at for at, token in enumerate(text) if token not in self._stops] for text in texts]
+        return search_in_places(ratios, names, kept, texts)
 
     def _kept(self, tokens: Tokens) -> Tokens:
         """Return the tokens that are no stop words."""
         return [token for token in tokens if token not in self._stops] if self._stops else tokens
 
-    @property
-    def _made_up(self) -> str:
-        names = ("z" * times for times in range(2, 64))
-        return next(name for name in names if name not in self._grams.numbers)
-
     @cached_property
     def _grams(self) -> Grams:
         """N-grams of the columns."""
-        (least, most), listed = self.step.ngram_range, self.step.vocabulary_
-        grams = []
-        for name in sorted(listed, key=listed.__getitem__):
+        (least, most), grams = self.step.ngram_range, []
+        for name in column_names(self.step):
             tokens = name.split(" ")
             # No text has an n-gram of another length.
             grams.append(tokens if least <= len(tokens) <= most else [f"\0{name}"])
         return Grams(grams)
 
 
-def found_in_places(
-    changes: BoundedChanges, names: list[str], kept: list[list[int]], ends: list[int]
-) -> Found:
-    """Return edits with places in the texts.
+def search_in_places(
+    ratios: BoundedRatios, names: list[str], kept: list[list[int]], texts: Sequence[Tokens]
+) -> Callable[[np.ndarray, np.ndarray], Found]:
+    """Return a function from directions to the worst edits, with places in the texts.
 
     Parameters
     ----------
-    changes : BoundedChanges
-        Bounds and edits.
+    ratios : BoundedRatios
+        Bounds of the scores.
     names : list of str
         Tokens by number; the last one is that of the number -1.
     kept : list of lists of int
         Places of the tokens that the edits count, for each text.
-    ends : list of int
-        Number of tokens of each text.
+    texts : sequence of sequences of str
+        Tokens of the texts.
     """
 
-    def placed(text: int) -> Placed:
-        edits, kind, places = changes.edits, changes.kinds[text], [*kept[text], ends[text]]
-        n = int(edits.counts[text])
-        spots = [places[at] for at in edits.spots[text, :n].tolist()]
-        if kind == "drop":
-            return Placed(spots)
-        tokens = [names[token] for token in edits.tokens[text, :n].tolist()]
-        return Placed([] if kind == "add" else spots, list(zip(spots, tokens, strict=True)))
+    def worst(V: np.ndarray, assign: np.ndarray) -> Found:
+        changes = ratios.worst(V * ratios.normalization.scale, assign)
 
-    return Found(changes.values, changes.upper, placed)
+        def placed(text: int) -> Placed:
+            edits, kind, places = changes.edits, changes.kinds[text], [*kept[text], len(texts[text])]
+            n = int(edits.counts[text])
+            spots = [places[at] for at in edits.spots[text, :n].tolist()]
+            if kind == "drop":
+                return Placed(spots)
+            tokens = [names[token] for token in edits.tokens[text, :n].tolist()]
+            return Placed([] if kind == "add" else spots, list(zip(spots, tokens, strict=True)))
+
+        return Found(changes.values, changes.upper, placed)
+
+    return worst

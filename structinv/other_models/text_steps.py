@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 from ..oracles import FAdd, FDrop, FEdit, InvarianceOracle
 from ..utils.exceptions import TextEditsWarning
+from .text_features import scaling, vectorizers
 
 # Edits of tokens that are closest to edits of features.
 _EDITS: dict[type, str] = {FDrop: "drop", FAdd: "add", FEdit: "edit"}
@@ -57,7 +57,7 @@ def other_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any) -> tuple
     >>> other_edits(FDrop(1), [CountVectorizer()], ["free lunch"])
     """
     flat = list(_flat(steps))
-    if not any(type(step) in _vectorizers() for step in flat):
+    if not any(type(step) in vectorizers() for step in flat):
         return None
     found = (_other_edits_of(step, step is flat[-1], oracle, X) for step in flat)
     return next(filter(None, found), None)
@@ -78,12 +78,12 @@ def _other_edits_of(
     name, kind = type(step).__name__, type(step)
     if kind.__module__.startswith(_MIXING):
         return f"{name} mixes all words in each feature", f"remove {name}"
-    norm = step.norm if kind in _scaling() else None
+    norm = getattr(step, "norm", None) if kind in (*scaling(), *vectorizers()) else None
     # The rows show a Euclidean length of 1 if no step follows.
     if norm is not None and not (norm == "l2" and is_last):
         remedy = "remove Normalizer" if name == "Normalizer" else "pass norm=None"
         return f"{name}(norm={norm!r}) scales each row, so a word changes all features", remedy
-    if kind not in _vectorizers() or callable(step.analyzer):
+    if kind not in vectorizers() or callable(step.analyzer):
         return None
     if step.analyzer != "word":
         return f"{name}(analyzer={step.analyzer!r}) counts parts of words", "pass analyzer='word'"
@@ -112,19 +112,3 @@ def _adds_to_absent(oracle: InvarianceOracle) -> bool:
 def _parts(oracle: InvarianceOracle) -> list[Any]:
     """Return an oracle and all its parameters."""
     return [oracle, *oracle.get_params(deep=True).values()]
-
-
-# Subclasses may differ. Users of such a step have already imported its module.
-@cache
-def _vectorizers() -> tuple[type, ...]:
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
-
-    return CountVectorizer, TfidfVectorizer, HashingVectorizer
-
-
-@cache
-def _scaling() -> tuple[type, ...]:
-    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
-    from sklearn.preprocessing import Normalizer
-
-    return Normalizer, TfidfTransformer, TfidfVectorizer, HashingVectorizer

@@ -84,6 +84,9 @@ class TokenReader(ABC):
 
     def __init__(self, step: Any) -> None:
         self.step = step
+        callable_analyzer = callable(step.analyzer)
+        self._split = step.build_analyzer() if callable_analyzer else _tokenizer(step)
+        self._stops = frozenset(() if callable_analyzer else step.get_stop_words() or ())
 
     @property
     def name(self) -> str:
@@ -94,9 +97,9 @@ class TokenReader(ABC):
     def check(self, edits: TokenEdits) -> None:
         """Raise TypeError for edits that have no certificate."""
 
-    @abstractmethod
     def tokens(self, text: str) -> Tokens:
-        """Return the tokens of a text."""
+        """Return the tokens of a text, stop words included."""
+        return self._split(text)
 
     @abstractmethod
     def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
@@ -176,20 +179,14 @@ class Words(TokenReader):
         self._names: dict[int, str] = {}
         self._numbers: np.ndarray = np.zeros(0, dtype=np.int64)
         self._n_hashed = 0
-        self._split, self._stops = tokenizer(step), stop_words(step)
         self._known: dict[str, int] = {}
         self.n_features = step.n_features if hashes(step) else len(step.vocabulary_)
 
     def check(self, edits: TokenEdits) -> None:
         if edits.edit == "replace" and hashes(self.step):
-            raise TypeError(
-                "TokenEdits('replace') does not support HashingVectorizer, in which every inserted "
-                f"token changes a column: certify TokenEdits('edit', {2 * edits.max_changes}), which "
-                "includes these edits"
+            raise without_replacements(
+                "HashingVectorizer, in which every inserted token changes a column", edits
             )
-
-    def tokens(self, text: str) -> Tokens:
-        return self._split(text)
 
     def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
         words = self._counted(texts)
@@ -256,12 +253,6 @@ class Words(TokenReader):
                 "fewer columns"
             )
         return _made_up_token(int(self._numbers[code]))
-
-    @property
-    def made_up(self) -> str:
-        """A token without a feature."""
-        names = ("z" * times for times in range(2, 64))
-        return next(name for name in names if self.codes_of([name]) == [UNKNOWN])
 
     def _hashed(self, tokens: Sequence[str]) -> list[int]:
         from sklearn.feature_extraction import FeatureHasher
@@ -338,18 +329,30 @@ def _placed(
     names = [reader.name_of(code) for code in new]
     if edit != "replace":
         return Placed(places, [(len(codes), name) for name in names])
-    names += [reader.made_up] * (len(places) - len(names))
+    unknown = unknown_token(lambda name: reader.codes_of([name]) != [UNKNOWN])
+    names += [unknown] * (len(places) - len(names))
     return Placed(places, list(zip(places, names, strict=True)))
 
 
-def tokenizer(step: Any) -> Callable[[str], Tokens]:
-    """Return the function from a text to its tokens, stop words included."""
-    if callable(step.analyzer):
-        return step.build_analyzer()
+def _tokenizer(step: Any) -> Callable[[str], Tokens]:
+    """Return the function from a text to its words, stop words included."""
     prepare, split = step.build_preprocessor(), step.build_tokenizer()
     return lambda text: split(prepare(step.decode(text)))
 
 
-def stop_words(step: Any) -> frozenset[str]:
-    """Return the tokens that a vectorizer leaves out."""
-    return frozenset() if callable(step.analyzer) else frozenset(step.get_stop_words() or ())
+def unknown_token(is_known: Callable[[str], bool]) -> str:
+    """Return a token without a feature."""
+    return next(name for times in range(2, 64) if not is_known(name := "z" * times))
+
+
+def without_replacements(what: str, edits: TokenEdits) -> TypeError:
+    """Return the error for replaced tokens, with the edits that include them."""
+    return TypeError(
+        f"TokenEdits('replace') does not support {what}: certify "
+        f"TokenEdits('edit', {2 * edits.max_changes}), which includes these edits"
+    )
+
+
+def column_names(step: Any) -> list[str]:
+    """Return the names of the columns of a vectorizer with a vocabulary."""
+    return sorted(step.vocabulary_, key=step.vocabulary_.__getitem__)

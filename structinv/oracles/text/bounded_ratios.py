@@ -111,12 +111,8 @@ class BoundedRatios(ABC):
     ----------
     documents : Documents
         Texts.
-    normalization : Normalization
-        Values of the features.
-    edit : {"drop", "add", "replace", "edit"}
-        Kind of edit: "edit" deletes or inserts.
-    most : int
-        Maximum number of edits of a text.
+    normalization, edit, most
+        See `RatioSearch`.
     """
 
     documents: Documents
@@ -241,17 +237,14 @@ class _Best:
         if not np.any(better):
             return
         self.values[rows[better]], self.kinds[rows[better]] = reached[better], kind
-        mask = np.zeros(len(self.values), dtype=bool)
-        mask[rows[better]] = True
-        spread = PlacedEdits.none(len(self.values))
-        counts_of, spots, tokens = (
-            np.zeros((len(mask), *each.shape[1:]), dtype=np.int64)
-            for each in (edits.counts, edits.spots, edits.tokens)
-        )
-        for all_rows, each in ((counts_of, edits.counts), (spots, edits.spots), (tokens, edits.tokens)):
-            all_rows[rows] = each
-        spread = PlacedEdits(counts_of, spots, tokens)
-        self.edits = self.edits.replaced(mask, spread)
+
+        def of_all(values: np.ndarray) -> np.ndarray:
+            spread = np.zeros((len(self.values), *values.shape[1:]), dtype=values.dtype)
+            spread[rows] = values
+            return spread
+
+        others = PlacedEdits(of_all(edits.counts), of_all(edits.spots), of_all(edits.tokens))
+        self.edits = self.edits.replaced(of_all(better), others)
 
 
 def _rounded(slopes: np.ndarray) -> np.ndarray:

@@ -25,9 +25,7 @@ class _CountedEdits(BoundTexts):
     def _numbered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features and counts of all pairs, and the number of the pair at each token, or -1."""
         found = self.oracle.grams.ending(self.oracle.documents)
-        texts = self._paired(self._owners[:, None], found)
-        _, inverse, counts = np.unique(texts, return_inverse=True, return_counts=True)
-        counts = counts[inverse].reshape(found.shape)
+        counts = self._counts_of(found)
         known, most = found >= 0, int(counts.max(initial=0)) + 1
         keys, numbers = np.unique(found[known] * most + counts[known], return_inverse=True)
         ending = np.full(found.shape, -1, dtype=np.int64)
@@ -85,7 +83,7 @@ class GramRatios(BoundedRatios):
             total, listed = np.zeros(len(rows)), []
             for part in parts:
                 gains = part.gains(V, slopes, self.normalization)
-                worst = part._worst_of_gains(rows, gains, assign)
+                worst = part.worst_of_gains(rows, gains, assign)
                 total += worst.values
                 listed.append((worst.edits, part.oracle.edit))
             yield total, listed

@@ -334,9 +334,9 @@ class BoundTexts(BoundOracle):
             Edits, gains and changes of features.
         """
         gains = np.ascontiguousarray(V, dtype=np.float64) * self.oracle.weights
-        return self._worst_of_gains(rows, gains, assign)
+        return self.worst_of_gains(rows, gains, assign)
 
-    def _worst_of_gains(self, rows: Rows, gains: np.ndarray, assign: np.ndarray) -> WorstEdits:
+    def worst_of_gains(self, rows: Rows, gains: np.ndarray, assign: np.ndarray) -> WorstEdits:
         """Return the worst edits for the gain of each feature along each direction."""
         texts = np.arange(self.X.shape[0], dtype=np.int64)[rows]
         most = self._most(texts)
@@ -381,7 +381,7 @@ class BoundTexts(BoundOracle):
             entries = amounts[owners, places], (owners, features[owners, places])
             return sp.csr_matrix(entries, shape=(n, n_features))
 
-        edits = PlacedEdits(counts, _increasing(counts, spots), self._tokens_of(inserted))
+        edits = PlacedEdits.at(counts, spots, self._tokens_of(inserted))
         removed, created = matrix(used & (amounts < 0)), matrix(used & (amounts > 0))
         return WorstEdits(edits, values, sizes, removed, created)
 
@@ -529,7 +529,11 @@ class BoundTexts(BoundOracle):
     @cached_property
     def _occurrences(self) -> np.ndarray:
         """Count, in its text, of the feature of each order that ends at each token."""
-        pairs = self._paired(self._owners[:, None], self._ending)
+        return self._counts_of(self._ending)
+
+    def _counts_of(self, ending: np.ndarray) -> np.ndarray:
+        """Return the count, in its text, of the feature at each place."""
+        pairs = self._paired(self._owners[:, None], ending)
         _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
         return counts[inverse].reshape(pairs.shape)
 
@@ -585,9 +589,3 @@ def counted(counts: sp.csr_matrix, weights: np.ndarray, binary: bool) -> sp.csr_
     rows = counts.copy()
     rows.data = np.where(binary, 1.0, rows.data) * weights[rows.indices]
     return rows
-
-
-def _increasing(counts: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """Sort the places of the edits of each text."""
-    unused = np.arange(spots.shape[1]) >= counts[:, None]
-    return np.sort(np.where(unused, np.iinfo(np.int64).max, spots), axis=1)

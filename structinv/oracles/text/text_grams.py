@@ -87,6 +87,13 @@ class PlacedEdits:
     tokens: np.ndarray
 
     @classmethod
+    def at(cls, counts: np.ndarray, spots: np.ndarray, tokens: np.ndarray) -> PlacedEdits:
+        """Return edits whose places are in any sequence."""
+        unused = np.arange(spots.shape[1]) >= counts[:, None]
+        ordered = np.sort(np.where(unused, np.iinfo(np.int64).max, spots), axis=1)
+        return cls(counts, ordered, tokens)
+
+    @classmethod
     def none(cls, n_texts: int) -> PlacedEdits:
         """Return the empty edits of `n_texts` texts."""
         return cls(np.zeros(n_texts, dtype=np.int64), *np.zeros((2, n_texts, 0), dtype=np.int64))
