@@ -386,13 +386,11 @@ def _enumerate(
 
 @njit(**_PLAIN)
 def largest_below(slopes, heights, n_lines, lowest, highest):
-    """Return the largest ratio below lines of increasing slope, with its place.
+    """Return the largest ratio below lines of increasing slope, and its place.
 
-    The ratio is ``a / sqrt(q)``, for a below all lines.
-
-    The place is the q of this ratio and the number of a line. Another line meets it there, in the
-    sequence of those that bound a somewhere. The numbers of both are -1 at the ends of the range of q,
-    and inside of the part of a line.
+    The ratio is ``a / sqrt(q)``, for a below all lines. The place is the q of this ratio and the number of
+    the line that bounds a there. It is followed by the lines that bound a for smaller and for larger q,
+    or -1.
     """
     used, n_used = np.empty(n_lines, np.int64), 0
     for line in range(n_lines):
@@ -405,7 +403,7 @@ def largest_below(slopes, heights, n_lines, lowest, highest):
             n_used -= 1
         used[n_used] = line
         n_used += 1
-    bound, first, second, place, right = -np.inf, -1, -1, 0.0, highest
+    bound, place, best, right = -np.inf, 0.0, 0, highest
     for i in range(n_used):
         line, left = used[i], lowest
         slope, h = slopes[line], heights[line]
@@ -418,19 +416,17 @@ def largest_below(slopes, heights, n_lines, lowest, highest):
             q = left if end else right
             reach = (h + slope * q) / np.sqrt(q)
             if reach > bound:
-                bound, first, second, place = reach, -1, -1, q
-                if end == 0 and i > 0:
-                    first, second = used[i - 1], line
-                elif end == 1 and i + 1 < n_used:
-                    first, second = line, used[i + 1]
+                bound, place, best = reach, q, i
         if slope < 0.0 and h < 0.0 and left < h / slope < right:
             reach = -2.0 * np.sqrt(h * slope)
             if reach > bound:
-                bound, first, second, place = reach, -1, -1, h / slope
+                bound, place, best = reach, h / slope, i
         right = left
         if left <= lowest:
             break
-    return bound, first, second, place
+    before = used[best + 1] if best + 1 < n_used else -1
+    after = used[best - 1] if best > 0 else -1
+    return bound, place, used[best], before, after
 
 
 @njit(**_PLAIN)
@@ -441,7 +437,7 @@ def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
     """
     for i in range(len(n_lines)):
         order = np.argsort(slopes[i, : n_lines[i]])
-        bounds[i], _, _, places[i] = largest_below(
+        bounds[i], places[i], _, _, _ = largest_below(
             slopes[i][order], heights[i][order], n_lines[i], lowest[i], highest[i]
         )
 
@@ -549,6 +545,7 @@ def worst_ratios(
                 for e in range(start, stop):
                     moves[e] = -counts[e]
         n_lines, lowest, highest, stage, theta, alpha = 0, least, np.inf, 0, 0.0, 1.0
+        left_a, left_q, right_a, right_q = 0.0, 0.0, 0.0, 0.0
         if norm != NONE:
             # The first two lines bound q itself.
             alpha, theta = 0.0, 1.0
@@ -616,10 +613,12 @@ def worst_ratios(
                 if -height < 0.5 * least:
                     floor = 0.0
                 lowest = max(-height * (1.0 - 1e-12), least)
+                left_a, left_q = a, q
                 stage, theta = 1, -1.0
                 continue
             if stage == 1:
                 highest = height * (1.0 + 1e-12)
+                right_a, right_q = a, q
                 stage, alpha = 2, 1.0
                 if highest < least:
                     # No edit adds a word with a feature to an empty row.
@@ -636,14 +635,18 @@ def worst_ratios(
                 at -= 1
             slopes[at], heights[at], at_a[at], at_q[at] = theta, height, a, q
             n_lines += 1
-            bound, at, other, place = largest_below(slopes, heights, n_lines, lowest, highest)
+            bound, place, at, before, after = largest_below(slopes, heights, n_lines, lowest, highest)
             if bound - value <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
                 break
-            # The tangent at this place, or the line through the edits of both lines.
+            # The tangent at this place, or the line through the edits on both sides.
             following = bound / (2.0 * np.sqrt(place))
-            if at >= 0 and at_q[at] != at_q[other]:
-                chord = (at_a[at] - at_a[other]) / (at_q[at] - at_q[other])
-                if slopes[at] < chord < slopes[other] and (chord >= 0.0 or value < 0.0):
+            if place < at_q[at]:
+                end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (left_a, left_q)
+            else:
+                end_a, end_q = (at_a[after], at_q[after]) if after >= 0 else (right_a, right_q)
+            if end_q != at_q[at]:
+                chord = (at_a[at] - end_a) / (at_q[at] - end_q)
+                if chord >= 0.0 or value < 0.0:
                     following = chord
             known = False
             for line in range(n_lines):

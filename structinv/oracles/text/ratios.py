@@ -143,6 +143,8 @@ class RatioSearch:
         Maximum number of edits of a text.
     rising, falling : arrays of bool of shape (d,)
         Whether an inserted token can raise or lower the count of a feature.
+    tolerance : float
+        Relative difference of bounds and attained ratios at which the search ends.
     """
 
     words: CountedWords
@@ -151,6 +153,7 @@ class RatioSearch:
     most: int
     rising: np.ndarray
     falling: np.ndarray
+    tolerance: float = TOLERANCE
 
     def worst(self, V: np.ndarray, assign: np.ndarray) -> WordChanges:
         """Return the edits with the largest ratio for each text.
@@ -195,7 +198,7 @@ class RatioSearch:
             worst_ratios(
                 rows[part], words.indptr, words.indices, counts, words.n_unknown, down, up, more_down,
                 more_up, replaces, V, assign[part], s, terms, lengths, zero, NORMS[norm], least, where,
-                listed, signs, limits, emptied, guards, TOLERANCE, values[part], upper[part],
+                listed, signs, limits, emptied, guards, self.tolerance, values[part], upper[part],
                 moves, added[part], amounts[part],
             )  # fmt: skip
 
