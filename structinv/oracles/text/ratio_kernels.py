@@ -388,9 +388,8 @@ def _enumerate(
 def largest_below(slopes, heights, n_lines, lowest, highest):
     """Return the largest ratio below lines of increasing slope, and its place.
 
-    The ratio is ``a / sqrt(q)``, for a below all lines. The place is the q of this ratio and the number of
-    the line that bounds a there. It is followed by the lines that bound a for smaller and for larger q,
-    or -1.
+    The ratio is ``a / sqrt(q)``, for a below all lines. The place is the q of this ratio, and the number
+    of the line that bounds a there. The lines that bound a for smaller and larger q follow, or -1.
     """
     used, n_used = np.empty(n_lines, np.int64), 0
     for line in range(n_lines):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import in_threads
+from ...utils.matrices import Rows, in_threads
 from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
 
 NORMS = {None: NONE, "l1": L1, "l2": L2}
@@ -45,6 +46,20 @@ class CountedWords:
     def counts(self) -> np.ndarray:
         """Counts of the features, (n_entries,)."""
         return self.plus - self.minus
+
+    def take(self, rows: Rows) -> CountedWords:
+        """Return the words of some texts."""
+        if isinstance(rows, slice) and rows == slice(None):
+            return self
+        sizes, first = np.diff(self.indptr)[rows], self.indptr[:-1][rows]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        at = np.repeat(first - starts[:-1], sizes) + np.arange(starts[-1])
+        entries = (each[at] for each in (self.indices, self.plus, self.minus))
+        return CountedWords(starts, *entries, self.n_unknown[rows])
+
+    def totals(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of values of the entries of each text."""
+        return np.diff(np.concatenate([[0], np.cumsum(values)])[self.indptr])
 
 
 @dataclass(frozen=True)
@@ -155,8 +170,8 @@ class RatioSearch:
     falling: np.ndarray
     tolerance: float = TOLERANCE
 
-    def worst(self, V: np.ndarray, assign: np.ndarray) -> WordChanges:
-        """Return the edits with the largest ratio for each text.
+    def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = slice(None)) -> WordChanges:
+        """Return the edits with the largest ratio for some texts.
 
         The ratio is ``<v, t(c)> / |scale t(c)|``.
 
@@ -166,85 +181,108 @@ class RatioSearch:
             Directions v, which include the factors `scale`.
         assign : array of int64 of shape (n,)
             Index of the direction of each text.
+        rows : slice or array of int
+            Numbers of the texts; all by default.
         """
-        words, n = self.words, len(self.words)
+        words, V = self.words.take(rows), np.ascontiguousarray(V, dtype=np.float64)
+        limits, emptied, to_zero = self._emptied(words)
+        listed = self._listed(words, V, assign)
+        found = self._search(words, V, assign, listed, limits, emptied, self.edit)
+        if self._guards(self.edit) and self.edit != "drop":
+            some = emptied & ((np.diff(words.indptr) > 0) | (self.edit == "replace"))
+            self._insert_into_empty(found, words, V, assign, listed, np.flatnonzero(some), to_zero)
+        return found
+
+    @cached_property
+    def _signed(self) -> bool:
+        return bool(self.falling.any() or self.words.minus.any())
+
+    def _guards(self, edit: str) -> bool:
+        """Whether the search has to exclude that all counts become 0."""
+        return self._signed or edit in ("edit", "replace")
+
+    def _emptied(self, words: CountedWords) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return limits of the edits, whether they may delete all words, and the edits of that.
+
+        Rows whose counts can all become 0 have the ratio 0 there, and the others are apart.
+        """
+        counts, (down, up, _, _) = words.counts, self._limits(words)
+        reachable = (-up <= counts) & (counts <= down)
+        to_zero = words.totals(np.where(reachable, np.abs(counts), max(self.most, 1) + 1))
+        emptied = to_zero <= (0 if self.edit == "add" and not self._signed else self.most)
+        emptied &= self.normalization.norm is not None
+        limits = np.full(len(words), self.most, dtype=np.int64)
+        if not self._guards(self.edit):
+            limits = np.where(emptied & (self.edit == "drop"), np.maximum(to_zero - 1, 0), limits)
+        return limits, emptied, to_zero
+
+    def _search(
+        self,
+        words: CountedWords,
+        V: np.ndarray,
+        assign: np.ndarray,
+        listed: tuple[np.ndarray, np.ndarray, np.ndarray],
+        limits: np.ndarray,
+        emptied: np.ndarray,
+        edit: str,
+    ) -> WordChanges:
+        """Return the edits with the largest ratio, for limits of the edits of each text."""
+        n, counts, most = len(words), words.counts, max(self.most, 1)
         values, upper = np.zeros((2, n))
         moves = np.zeros(len(words.indices), dtype=np.int64)
-        most = max(self.most, 1)
         added, amounts = np.zeros((2, n, most), dtype=np.int64)
         norm, s = self.normalization.norm, self.normalization.squares
-        V = np.ascontiguousarray(V, dtype=np.float64)
-        counts = words.counts
         zero = int(np.abs(counts).max(initial=0)) + 2 * most + 2
         terms = self.normalization.values(np.arange(-zero, zero + 1))
         lengths = self.normalization.lengths(terms)
         least = float(s[s > 0].min(initial=np.inf)) if norm is not None else 1.0
-        where, listed, signs = self._listed(V, assign, s)
-        down, up, more_down, more_up = self._limits()
-        replaces = self.edit == "replace"
-        rows = np.arange(n, dtype=np.int64)
-        # Rows whose counts can all become 0 have the ratio 0 there, and the others are apart.
-        signed = bool(self.falling.any() or words.minus.any())
-        reachable = (-up <= counts) & (counts <= down)
-        to_zero = self._totals(np.where(reachable, np.abs(counts), most + 1))
-        emptied = to_zero <= (0 if self.edit == "add" and not signed else self.most)
-        emptied &= norm is not None
-        limits = np.full(n, self.most, dtype=np.int64)
-        guards = signed or self.edit in ("edit", "replace")
-        if not guards:
-            limits = np.where(emptied & (self.edit == "drop"), np.maximum(to_zero - 1, 0), limits)
+        changes, rows = self._limits(words), np.arange(n, dtype=np.int64)
 
         def search(part: slice) -> None:
             worst_ratios(
-                rows[part], words.indptr, words.indices, counts, words.n_unknown, down, up, more_down,
-                more_up, replaces, V, assign[part], s, terms, lengths, zero, NORMS[norm], least, where,
-                listed, signs, limits, emptied, guards, self.tolerance, values[part], upper[part],
-                moves, added[part], amounts[part],
+                rows[part], words.indptr, words.indices, counts, words.n_unknown, *changes,
+                edit == "replace", V, assign[part], s, terms, lengths, zero, NORMS[norm], least, *listed,
+                limits, emptied, self._guards(edit), self.tolerance, values[part], upper[part], moves,
+                added[part], amounts[part],
             )  # fmt: skip
 
         in_threads(search, n, 64 * (len(words.indices) + n))
-        found = WordChanges(values, upper, moves, added, amounts)
-        if guards and self.edit != "drop":
-            filled = np.diff(words.indptr) > 0 if self.edit != "replace" else True
-            self._insert_into_empty(found, V, assign, np.flatnonzero(emptied & filled), to_zero)
-        return found
-
-    def _totals(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of values of the entries of each text."""
-        sums = np.concatenate([[0], np.cumsum(values)])[self.words.indptr]
-        return np.diff(sums)
+        return WordChanges(values, upper, moves, added, amounts)
 
     def _insert_into_empty(
         self,
         found: WordChanges,
+        words: CountedWords,
         V: np.ndarray,
         assign: np.ndarray,
+        listed: tuple[np.ndarray, np.ndarray, np.ndarray],
         rows: np.ndarray,
         to_zero: np.ndarray,
     ) -> None:
         """Replace results for texts that are worse if all words are deleted and others inserted."""
         left = self.most - to_zero[rows]
         if self.edit == "replace":
-            left = np.minimum(self.most, to_zero[rows] + self.words.n_unknown[rows])
-        for most in np.unique(left[left > 0]):
-            some = rows[left == most]
-            nothing = np.zeros(0, dtype=np.int64)
-            indptr, n_unknown = np.zeros((2, len(some) + 1), dtype=np.int64)
-            words = CountedWords(indptr, nothing, nothing, nothing, n_unknown[1:])
-            other = replace(self, words=words, edit="add", most=int(most)).worst(V, assign[some])
-            found.upper[some] = np.maximum(found.upper[some], other.upper)
-            better = other.values > found.values[some]
-            for row, place in zip(some[better], np.flatnonzero(better), strict=True):
-                own = slice(self.words.indptr[row], self.words.indptr[row + 1])
-                found.values[row] = other.values[place]
-                found.moves[own] = -self.words.counts[own]
-                found.added[row], found.amounts[row] = 0, 0
-                found.added[row, :most] = other.added[place]
-                found.amounts[row, :most] = other.amounts[place]
+            left = np.minimum(self.most, to_zero[rows] + words.n_unknown[rows])
+        rows, left = rows[left > 0], left[left > 0]
+        # The results depend on the direction and the number of insertions only.
+        pairs, which = np.unique(np.stack([assign[rows], left]), axis=1, return_inverse=True)
+        n, none = pairs.shape[1], np.zeros(0, dtype=np.int64)
+        blank = CountedWords(
+            np.zeros(n + 1, dtype=np.int64), none, none, none, np.zeros(n, dtype=np.int64)
+        )
+        of_pair = self._search(blank, V, pairs[0], listed, pairs[1], np.ones(n, dtype=bool), "add")
+        which = np.ravel(which)
+        found.upper[rows] = np.maximum(found.upper[rows], of_pair.upper[which])
+        better = of_pair.values[which] > found.values[rows]
+        for row, pair in zip(rows[better], which[better], strict=True):
+            own = slice(words.indptr[row], words.indptr[row + 1])
+            found.values[row] = of_pair.values[pair]
+            found.moves[own] = -words.counts[own]
+            found.added[row], found.amounts[row] = of_pair.added[pair], of_pair.amounts[pair]
 
-    def _limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _limits(self, words: CountedWords) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return how far each count may fall and rise; for replacements, also by insertions."""
-        words, most = self.words, int(self.most)
+        most = int(self.most)
         at = words.indices
         deleted = words.plus, words.minus
         inserted = most * self.falling[at].astype(np.int64), most * self.rising[at].astype(np.int64)
@@ -260,17 +298,25 @@ class RatioSearch:
         least, more = ([np.minimum(each, most) for each in pair] for pair in pairs)
         return (*least, *more)
 
+    @cached_property
+    def _by_length(self) -> np.ndarray:
+        """Words that can be inserted, by increasing length."""
+        insertable = np.flatnonzero(self.rising | self.falling)
+        if self.edit == "drop":
+            return insertable[:0]
+        return insertable[np.argsort(self.normalization.squares[insertable], kind="stable")]
+
     def _listed(
-        self, V: np.ndarray, assign: np.ndarray, s: np.ndarray
+        self, words: CountedWords, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the words to insert for each direction, for theta >= 0 and for theta < 0.
 
         Each text lacks enough of them: a word that is not listed for a direction is dominated by more
         listed words than the text contains, by the number of edits.
         """
+        s, shorter = self.normalization.squares, self._by_length
         parts: list[np.ndarray] = []
         signs: list[np.ndarray] = []
-        insertable = np.flatnonzero(self.rising | self.falling)
         used = np.zeros(len(V), dtype=bool)
         used[assign] = True
         for direction, v in enumerate(V):
@@ -278,46 +324,49 @@ class RatioSearch:
             sign = np.where(self.falling & ((v < 0) | ~self.rising), -1, 1)
             gain = v * sign
             for falls in (False, True):
-                if self.edit == "drop" or not used[direction] or (falls and not s.any()):
-                    chosen = insertable[:0]
+                if not used[direction] or (falls and not s.any()):
+                    chosen = shorter[:0]
+                elif falls:
+                    chosen = self._undominated(words, gain, -s, shorter[::-1])
                 else:
-                    good = insertable if falls else insertable[gain[insertable] > 0]
-                    chosen = self._undominated(gain, -s if falls else s, good)
+                    chosen = self._undominated(words, gain, s, shorter[gain[shorter] > 0])
                 parts.append(chosen)
                 signs.append(sign[chosen])
         where = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
         return where, np.concatenate(parts), np.concatenate(signs).astype(np.int64)
 
-    def _undominated(self, gain: np.ndarray, s: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Return the words with less than K + m dominating ones, if texts contain m of them."""
+    def _undominated(
+        self, words: CountedWords, gain: np.ndarray, s: np.ndarray, ordered: np.ndarray
+    ) -> np.ndarray:
+        """Return the words with less than K + m dominating ones, if texts contain m of them.
+
+        The words are `ordered` by increasing `s`.
+        """
         most = self.most + _MORE_WORDS
         while True:
-            some = _candidates(gain, s, words, most)
+            some = _candidates(gain, ordered, most)
             order = some[np.lexsort((-gain[some], s[some]))]
             kept = np.empty(len(order), dtype=np.int64)
             number = skyband(gain, order, most, np.empty(most), kept)
             listed = kept[:number]
-            if most >= len(words):
+            if most >= len(ordered):
                 return listed
             found = np.zeros(len(gain), dtype=np.int64)
             found[listed] = 1
-            present = self._totals(found[self.words.indices])
+            present = words.totals(found[words.indices])
             if self.most + int(present.max(initial=0)) <= most:
                 return listed
             most *= 2
 
 
-def _candidates(gain: np.ndarray, s: np.ndarray, words: np.ndarray, most: int) -> np.ndarray:
-    """Return a part of the words that has all those with fewer than `most` dominating ones.
+def _candidates(gain: np.ndarray, ordered: np.ndarray, most: int) -> np.ndarray:
+    """Return a part of the ordered words that has all those with fewer than `most` dominating ones.
 
     Sorting this part is much faster than sorting all words.
     """
-    n = max(len(words) // 16, most)
-    if n >= len(words):
-        return words
-    first = np.argpartition(s[words], n)[:n]
-    best = gain[words[first]]
+    n = max(len(ordered) // 16, most)
+    if n >= len(ordered):
+        return ordered
+    best = gain[ordered[:n]]
     least = np.partition(best, n - most)[n - most]
-    chosen = gain[words] > least
-    chosen[first] = True
-    return words[chosen]
+    return np.concatenate([ordered[:n], ordered[n:][gain[ordered[n:]] > least]])
