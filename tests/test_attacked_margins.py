@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantSVC, InvariantTextClassifier
 from structinv.oracles import Identity, Protected, Rotations, Scalings, Shears, Shifts
@@ -129,14 +130,15 @@ def test_a_cover_with_a_kernel_and_several_labels_per_row_raises_an_error():
             method(X, y, oracle=COARSE["rotations"])
 
 
-@pytest.mark.parametrize("edit", ["drop", "add", "replace"])
+@pytest.mark.parametrize("edit", ["drop", "add", "replace", "edit"])
 @pytest.mark.parametrize("ngram_range", [(1, 1), (1, 2), (2, 2)])
 @pytest.mark.filterwarnings("ignore::structinv.utils.exceptions.UninformativeFitWarning")
 def test_the_attacked_margin_of_a_text_is_that_of_the_edited_text(edit, ngram_range):
     for seed, n_classes in [(0, 2), (0, 3), (1, 4), (2, 3), (3, 3), (4, 4)]:
         rng, y = np.random.default_rng([seed, n_classes]), np.arange(16) % n_classes
         texts = [" ".join(rng.choice([f"w{i}" for i in range(12)], rng.integers(2, 7))) for _ in y]
-        model = InvariantTextClassifier(edit, 2, ngram_range=ngram_range, tol=0.5, random_state=0)
+        vectorizer = CountVectorizer(ngram_range=ngram_range)
+        model = InvariantTextClassifier(edit, 2, vectorizer, tol=0.5, random_state=0)
         model.fit(texts, y)
         model.coef_ = rng.standard_normal(model.coef_.shape)
         certificate = model.certify(texts, y)

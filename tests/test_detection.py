@@ -135,7 +135,14 @@ def test_the_label_to_detect_is_the_one_that_attackers_edit(oracle, label, reaso
         (FDrop(2), [FAdd(2), FEdit(2, add=1.0)]),
         (FAdd(2).only_for("ham"), [FDrop(2), FEdit(2, add=1.0)]),
         (FScale(9), [FDrop(3), FAdd(3), FEdit(3, add=1.0)]),
-        (TokenEdits("add", 2, ["a"]), [TokenEdits("drop", 2), TokenEdits("replace", 2, ["a"])]),
+        (
+            TokenEdits("add", 2, ["a"]),
+            [
+                TokenEdits("drop", 2),
+                TokenEdits("replace", 2, ["a"]),
+                TokenEdits("edit", 2, ["a"]),
+            ],
+        ),
         (Box(1.0), []),
         (Identity(), []),
     ],

@@ -1,12 +1,15 @@
-"""Lower case of texts: the letters of a token never depend on its neighbors."""
+"""Lower case of texts: letters that depend on their neighbors have a warning."""
 
-import sys
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
-from structinv import InvariantTextClassifier
-from structinv.estimators.text_vectorizer import TOKENS, fold
+from structinv import InvariantTextClassifier, TextEditsWarning, certify
+from structinv.oracles import TokenEdits
 
 # Letters whose lower case has another length, depends on neighbors or has a third form, and a mark.
 ODD = [
@@ -21,7 +24,7 @@ ODD = [
     "e\u0301",
     "\U00010400",
 ]
-EDITS = "drop", "add", "replace"
+EDITS = "drop", "add", "replace", "edit"
 
 
 def texts_of_odd_letters(n, seed):
@@ -41,60 +44,45 @@ def texts_of_odd_letters(n, seed):
     ]
 
 
-def test_folding_maps_each_character_alone_to_one_character():
-    every = [chr(code) for code in range(sys.maxunicode + 1)]
-    folded = [fold(each) for each in every]
-    assert all(len(each) == 1 and fold(each) == each for each in folded)
-    # A character of a token remains one, so patterns of words match at the same places.
-    assert [each.isalnum() for each in every] == [each.isalnum() for each in folded]
-    for before, after in (("", ""), ("\u0391", ""), ("\u0391.", "'\u0391"), ("\u03a3", "\u03a3")):
-        text = "".join(before + each + after for each in every)
-        ends = fold(before), fold(after)
-        assert fold(text) == "".join(ends[0] + each + ends[1] for each in folded)
-
-
-def test_folding_agrees_with_lower_case_for_other_letters():
-    for code in range(sys.maxunicode + 1):
-        if chr(code) not in "\u0130\u03a3\u03c2":
-            assert fold(chr(code)) == chr(code).lower()
-
-
-@pytest.mark.parametrize("weights", ["counts", "binary"])
+@pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("edit", EDITS)
-def test_edits_next_to_odd_letters_stay_within_certificates(edit, weights):
+def test_edits_next_to_odd_letters_stay_within_certificates(edit, binary):
     texts = texts_of_odd_letters(60, seed=0)
     y = np.arange(60) % 2
-    model = InvariantTextClassifier(edit, 1, C=10.0, weights=weights, random_state=0).fit(texts, y)
-    certificate, predicted = model.certify(texts), model.predict(texts)
+    vectorizer = CountVectorizer(preprocessor=str.casefold, binary=binary)
+    model = InvariantTextClassifier(edit, 1, vectorizer, C=10.0, random_state=0).fit(texts, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TextEditsWarning)
+        certificate, predicted = model.certify(texts), model.predict(texts)
     assert certificate.accuracy > 0
     scores = model.decision_function(model.worst_case(texts))
     reached = np.where(predicted == 1, scores, -scores)
     np.testing.assert_allclose(reached, certificate.attacked, atol=1e-9)
-    # Every edit of one token, at every position.
-    pattern = model.vectorizer_._pattern
-    new = [""] if edit == "drop" else ["\u03a3\u0391\u03a3", *model.vectorizer_.grams.names[::9]]
+    # Every edit of one word, at every position.
+    names = [*model.vectorizer_.vocabulary_][::9]
     for text, label, margin in zip(texts, predicted, certificate.margins, strict=True):
+        words = text.split()
+        if any(len(model.vectorizer_.build_analyzer()(word)) != 1 for word in words):
+            continue
         edited = []
-        for token in pattern.finditer(text):
-            start, stop = (token.start(), token.start()) if edit == "add" else token.span()
-            blank = " " if edit == "add" else ""
-            edited += [text[:start] + each + blank + text[stop:] for each in new]
+        for at in range(len(words)):
+            before, after = words[:at], words[at + 1 :]
+            if edit in ("drop", "edit"):
+                edited.append(" ".join(before + after))
+            if edit in ("add", "edit"):
+                edited += [" ".join([*before, new, *words[at:]]) for new in names]
+            if edit == "replace":
+                edited += [" ".join([*before, new, *after]) for new in names]
         if edited:
             scores = model.decision_function(edited)
             assert np.all((scores if label == 1 else -scores) >= margin)
 
 
-def test_tokens_of_a_text_and_of_its_lower_case_are_at_the_same_places():
-    vectorizer = InvariantTextClassifier().fit(["aa bb", "cc"], [0, 1]).vectorizer_
-    assert vectorizer.token_pattern == TOKENS
-    for text in texts_of_odd_letters(50, seed=1):
-        raw = vectorizer._pattern.findall(text)
-        assert list(map(fold, raw)) == vectorizer.tokens(text)
-
-
-def test_capital_and_small_greek_words_are_one_feature():
-    model = InvariantTextClassifier().fit(["\u039f\u0394\u039f\u03a3", "lunch"], [0, 1])
-    rows = model.rows_of(
-        ["\u03bf\u03b4\u03cc\u03c2 \u03bf\u03b4\u03bf\u03c2", "\u039f\u0394\u039f\u03a3.\u03b1"]
-    )
-    assert rows.sum(axis=1).ravel().tolist() == [[1.0, 1.0]]
+def test_letters_whose_lower_case_depends_on_neighbors_are_named():
+    texts, y = ["free money", "see you", "\u0391\u03a3.\u03b1\u03b1"], ["spam", "ham", "ham"]
+    classifier = InvariantTextClassifier("drop", 1, CountVectorizer(), random_state=0)
+    pipeline = make_pipeline(CountVectorizer(), LinearSVC())
+    for model in (classifier, pipeline):
+        with pytest.warns(TextEditsWarning, match="pass preprocessor=str.casefold") as caught:
+            certify(model.fit(texts, y), TokenEdits("drop", 1), texts)
+        assert [each.filename for each in caught] == [__file__]

@@ -15,7 +15,6 @@ FOLDER = Path(__file__).parent / "files"
 NAMES = sorted(path.stem for path in FOLDER.glob("old_*.model"))
 # Of the machine or its features, and of its oracle or kernel.
 PRESENT = {
-    "old_edits": {"edit": "add"},
     "old_mean": {"plane_tol": 0.05, "kernel__n_draws": 4},
     "old_multilabel": {"structure__edges": "tree"},
     "old_nystroem": {"orbitnystroem__n_draws": 3},
@@ -32,7 +31,6 @@ PRESENT = {
         "oracle__right__factors": [0.95, 1.05],
     },
     "old_tagger": {"plane_tol": 0.01},
-    "old_text": {"edit": "replace"},
 }
 
 

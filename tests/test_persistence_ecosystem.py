@@ -16,13 +16,13 @@ from structinv.datasets import conll_features, make_tagged_text
 from structinv.embeddings import REGISTRY as EMBEDDINGS
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.estimators import REGISTRY as ESTIMATORS
-from structinv.estimators import CustomStructuredSVC, TextVectorizer, TokenVectorizer
+from structinv.estimators import CustomStructuredSVC, TokenVectorizer
 from structinv.oracles import FDrop, Rotations, Shifts
 from structinv.solvers import Status
 from structinv.structures import Multilabel, Sequence
 
 from .test_custom import MATCHING, matchings
-from .test_persistence import MODELS, counts, fitted, pictures, short_sequences, signals, texts
+from .test_persistence import MODELS, counts, fitted, pictures, short_sequences, signals
 
 
 def sentences():
@@ -54,7 +54,6 @@ CASES = MODELS | {
     "features of landmarks": (OrbitNystroem(Shifts(1), n_components=4, random_state=0), pictures()),
     "features of distributions": (GroupCDF(Shifts(1), n_components=4, n_bins=4), pictures()),
     "features of patches": (PatchOrbits(Rotations([-10, 10]), n_components=4, n_draws=4), pictures()),
-    "words": (TextVectorizer((1, 2), "idf"), texts()),
     "words of tokens": (TokenVectorizer(), sentences()),
 }
 
@@ -83,7 +82,7 @@ def answers(model, X):
 
 
 def test_every_public_estimator_has_a_case():
-    wanted = {*ESTIMATORS.values(), *EMBEDDINGS.values(), TextVectorizer, TokenVectorizer}
+    wanted = {*ESTIMATORS.values(), *EMBEDDINGS.values(), TokenVectorizer}
     assert wanted <= {type(model) for model, _ in CASES.values()}
 
 

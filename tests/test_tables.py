@@ -62,6 +62,7 @@ OTHER_AXES = {
     ("Shears", "factors"): "a list of values",
     ("Shears", "axes"): "a list of axes",
     ("TokenEdits", "allowed"): "a list of words",
+    ("InvariantTextClassifier", "vectorizer"): "a transformer",
     ("Evaluation", "rows"): "numbers of rows",
     ("Difference", "pairs"): "numbers of rows",
     ("Difference", "weights"): "pairs",

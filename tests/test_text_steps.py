@@ -110,7 +110,7 @@ def test_additions_to_shared_columns_are_named(oracle):
 def test_letters_whose_lower_case_depends_on_neighbors_are_named():
     texts = [*TEXTS, "\u0391\u03a3.\u03b1\u03b1"]
     model = make_pipeline(CountVectorizer(), LinearSVC()).fit(texts, [*Y, "ham"])
-    with pytest.warns(TextEditsWarning, match=r"lowercase=True\) converts the letters .* by their"):
+    with pytest.warns(TextEditsWarning, match=r"lowercase=True\) converts the letter . by its"):
         certify(model, FDrop(1), texts)
     for other in (CountVectorizer(lowercase=False), CountVectorizer(preprocessor=str.casefold)):
         model = make_pipeline(other, LinearSVC()).fit(texts, [*Y, "ham"])

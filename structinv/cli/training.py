@@ -124,7 +124,10 @@ def _of_texts(
             f"{_option(name)} is for feature values, but --oracle {oracle} edits tokens of texts: "
             "remove the option, or pass --vectorizer log or tfidf"
         )
-    return InvariantTextClassifier(TOKEN_ORACLES[oracle], given["max_changes"], **parameters)
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    edit, most = TOKEN_ORACLES[oracle], given["max_changes"]
+    return InvariantTextClassifier(edit, most, CountVectorizer(), **parameters)
 
 
 def _of_sentences(

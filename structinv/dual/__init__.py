@@ -16,7 +16,6 @@ from .chain_state import ChainState
 from .edit_state import EditState
 from .flow_state import FlowState
 from .hull_state import HullState
-from .insertion_state import InsertionState
 from .label_state import LabelState
 from .labeling_state import LabelingState
 from .linear_member_state import LinearMemberState
@@ -52,7 +51,6 @@ _LISTED = needs.worst_case_of_rows, needs.linear_in_x
 TABLE: dict[str, Entry] = {
     "additions": Entry(AdditionState, (*_ADDED, needs.keeps_words)),
     "edits": Entry(EditState, (*_ADDED, needs.multiplies_words, needs.hinge)),
-    "insertions": Entry(InsertionState, (*_SHARED, needs.hinge, needs.brings_words_in)),
     "hull": Entry(
         HullState,
         (*_IN_HULL, needs.two_classes, needs.costs_of_one_or_factors, needs.in_hull_steps),

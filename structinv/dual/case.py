@@ -53,8 +53,6 @@ class Case:
         In-hull steps of the oracle.
     edits : RowEdits or None
         Edits of features, if the oracle has no other perturbations.
-    insertions : Insertions or None
-        Edits that insert features, if the oracle has no other perturbations.
     pool : MemberPool
         Members of the oracle in the space of a kernel.
     n_members : int
@@ -125,11 +123,6 @@ class Case:
     def edits(self) -> Any:
         """Edits of features of the rows."""
         return self.term.bound.edits()
-
-    @cached_property
-    def insertions(self) -> Any:
-        """Edits that insert features into the rows."""
-        return self.term.bound.insertions()
 
     @cached_property
     def pool(self) -> MemberPool:
@@ -311,12 +304,6 @@ def keeps_words(case: Case) -> str:
 def multiplies_words(case: Case) -> str:
     """Require an oracle that also edits nonzero features."""
     return "" if case.edits.multiplies else "nonzero features are not edited"
-
-
-def brings_words_in(case: Case) -> str:
-    """Require edits that insert features."""
-    known = case.insertions is not None
-    return "" if known else f"{case.oracle} does not declare edits that insert features"
 
 
 def all_members_known(case: Case) -> str:

@@ -94,7 +94,7 @@ class EditState(AdditionState):
         deviate(
             found.rows.indptr, found.rows.indices, found.rows.data, normals.indptr, normals.indices,
             normals.data, self.signs, self.alphas, found.max_changes, self.drop, self.grow,
-            np.ones(found.rows.nnz), np.zeros(found.rows.shape[1]), self.delta,
+            np.zeros(found.rows.shape[1]), self.delta,
         )  # fmt: skip
         if not found.changed.all():
             self.delta[np.repeat(~found.changed, np.diff(found.rows.indptr))] = 0.0

@@ -12,7 +12,6 @@ from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge
 from .structured import InvariantStructuredSVC
 from .text import InvariantTextClassifier
-from .text_vectorizer import TextVectorizer
 from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
@@ -46,7 +45,6 @@ __all__ = [
     "RepresenterClassifier",
     "RepresenterRegressor",
     "SolverExplanation",
-    "TextVectorizer",
     "TokenVectorizer",
     "VirtualSVC",
     "VirtualSupportVectorSVC",

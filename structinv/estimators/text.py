@@ -8,24 +8,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates.certificate import Certificate
 from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
-from ..oracles.text.text_edits import BoundTexts, TextEdits, TokenEdits
-from ..oracles.text.text_grams import Documents, PlacedEdits
+from ..oracles.text.read_texts import ReadTexts
+from ..oracles.text.text_tokens import Placed
+from ..oracles.text.token_edits import TokenEdits
+from ..oracles.text.vectorizers import check_input, fit_and_split, hashes, vectorizers
 from ..structures.bound import BoundStructure
 from ..utils.html import Part
 from ..utils.matrices import Matrix
+from ..utils.texts import after_edits, as_texts
 from .classifier import InvariantClassifier
 from .linear_machine import LinearMachine
 from .parameters import check_oracle_type
 from .problem import Problem
 from .target_labels import as_labels, check_targets, one_a_row
-from .text_vectorizer import TOKENS, TextVectorizer, after_edits, as_texts
 from .unknown_texts import warn_of_unknown_texts
 
+# Tolerance of the search for worst edits in a fit, relative to that of the fit.
+_SHARE = 0.001
 # Maps an oracle to the same oracle, restricted to some labels if `only_for` is used.
 Restriction = Callable[[InvarianceOracle], InvarianceOracle]
 
@@ -36,29 +41,26 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
     Minimizes ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, where S(d) contains all texts
     within `max_changes` edits of d (Teo, Globerson, Roweis and Smola 2007, eq. 2). The score of a text
-    is ``f(z) = sum_j w_j a_j c_j(z) + b``. ``c_j(z)`` is the number of occurrences of the word or n-gram
-    j in z, or 1 if z contains it. ``a_j`` is a fixed weight. A certificate thus counts edits of the
-    text: "no deletion of up to `max_changes` tokens changes the prediction".
+    is ``f(z) = <w, x(z)> + b``, where x(z) is its row of the vectorizer, unit length included. A
+    certificate thus counts edits of the text: "no deletion or insertion of up to `max_changes` tokens
+    changes the prediction".
 
     Parameters
     ----------
-    edit : {"drop", "add", "replace"}, default="drop"
-        Kind of edit: deletion of tokens, insertion of tokens anywhere, or replacement of each token by
-        any other token. Choose the edit that an attacker would use.
+    edit : {"drop", "add", "replace", "edit"}, default="edit"
+        Kind of edit: deletion of tokens, insertion of tokens anywhere, replacement of each token by any
+        other token, or in each edit a deletion or an insertion ("edit"). A model that is trained
+        against deletions alone is weak against insertions. Choose another kind than "edit" only if
+        attackers are limited to it.
     max_changes : int, default=1
         Maximum number of edits per text (>= 0). Increase it for a more robust model, at the cost of
         accuracy on unedited texts.
-    ngram_range : tuple (min_n, max_n), default=(1, 1)
-        Minimum and maximum number of tokens per feature (1 <= min_n <= max_n). Increase max_n for
-        features of phrases, at the cost of looser certificates; see Notes.
-    weights : {"counts", "binary", "idf"}, default="counts"
-        Values of the features: the number of occurrences, 1 per occurring feature, or the number of
-        occurrences times ``log((1 + n) / (1 + df)) + 1``. In n training texts, df texts contain the
-        feature. Choose "idf" to give rare features more weight.
+    vectorizer : CountVectorizer, TfidfVectorizer, HashingVectorizer or None, default=None
+        Transformer of texts to rows; a copy of it is fitted. None is ``TfidfVectorizer(binary=True)``.
+        Pass the vectorizer that you have, or n-grams at the cost of looser certificates; see Notes.
     allowed : sequence of str or None, default=None
-        Training tokens that edits may insert; all by default. Tokens without a feature can always be
-        inserted. It requires the edit "add" or "replace". Set it if an attacker has a limited
-        vocabulary.
+        Tokens that edits may insert; all by default. Tokens without a feature can always be inserted.
+        It must be None if `edit` is "drop". Set it if an attacker has a limited vocabulary.
     only_for : label, sequence of labels or None, default=None
         True labels of the texts that edits may change, such as "spam"; all by default. Set it if only
         some classes have an adversary. All of them must occur in y.
@@ -70,7 +72,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" prefers
         "interior_point" for small problems (up to 100 features and 10000 texts) with large counts or a
         large `C`. Otherwise it selects "bmrm" for up to 16 weights and "frank_wolfe" for more.
-    tol : float, default=1e-3
+    tol : float, default=1e-2
         Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
         cost of run time.
     max_seconds : float or None, default=None
@@ -104,25 +106,14 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     rescaling : {"margin", "slack"}, default="margin"
         Effect of the costs. With "margin" the cost of an error is its required margin. With "slack"
         every required margin is 1 and the cost multiplies the loss.
-    fit_intercept : bool, default=True
+    fit_intercept : bool, default=False
         If True, add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and
-        the oracle does not perturb it. Pass False for texts if class frequencies differ between training
-        and prediction: no edit changes the intercept, so a robust model relies on it.
+        the oracle does not perturb it. No edit changes the intercept, so a robust model relies on it.
+        Pass True only if class frequencies are the same in training and prediction.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
         inversely proportional to class frequencies. Increase a weight to make fewer errors in that
         class.
-    lowercase : bool, default=True
-        If True, convert texts to lower case before tokenization. Each letter is converted alone, so an
-        edit of a token never changes its neighbors. Pass False if case carries information.
-    token_pattern : str
-        Regular expression of a token, with at most one group. By default a token has at least two
-        letters, digits or underscores, as in scikit-learn's `CountVectorizer`.
-    min_df : int or float, default=1
-        Minimum number of training texts per feature, or their fraction if it is a float. Increase it for
-        fewer features.
-    max_features : int or None, default=None
-        Maximum number of features; the most frequent ones remain. Decrease it for a smaller model.
 
     Attributes
     ----------
@@ -132,12 +123,10 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Constants of the decision function.
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
-    vectorizer_ : TextVectorizer
-        Transformer of texts to rows; ``vectorizer_.get_feature_names_out()`` returns the names of the
-        columns.
+    vectorizer_ : CountVectorizer, TfidfVectorizer or HashingVectorizer
+        Fitted transformer of texts to rows.
     solution_ : Solution
-        Solution of the fit. For some edits and features, its objective contains an upper bound of the
-        worst-case loss; see the table in Notes.
+        Solution of the fit. For n-grams, its objective contains the worst edits that are found.
     n_iter_ : int
         Number of iterations of the solver.
 
@@ -154,36 +143,23 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     See Also
     --------
     InvariantLinearSVC : Linear classifier of vectors, for other vectorizers and edits of features.
-    TextVectorizer : Transformer of texts to rows, as in this classifier.
+    structinv.certify : Certificates of other text pipelines.
     structinv.oracles.TokenEdits : Oracle of the edits.
 
     Notes
     -----
-    Training and certificates use the exact worst edit, or an upper bound of the worst-case loss. The
-    choice depends on the edit, the weights and the n-grams:
+    Features of single words have exact worst edits, for every norm of the rows. The search maximizes
+    ``<w, z> / |z|`` over all edited texts (Dinkelbach 1967); see the background page on certificates.
+    Replacements, and repeated words in rows of unit length, may have bounds that are not tight. The
+    certificate shows whether they are.
 
-    ========  =================  ==============  =================  ==================
-    edit      weights            single tokens   with bigrams       with longer n-grams
-    ========  =================  ==============  =================  ==================
-    drop      counts, idf        exact           exact              bound
-    drop      binary             exact           bound              bound
-    add       any                exact           bound              bound
-    replace   any                exact           bound              bound
-    ========  =================  ==============  =================  ==================
+    N-grams of words or characters have bounds. The fit then uses the worst edits that are found, and
+    certificates use the bounds. They remain valid, but some robust texts are not certified.
 
-    For single tokens, the exact worst edits are those with the largest score gains. Deletions and
-    replacements with binary features are a knapsack problem, since a feature becomes 0 only with the
-    last occurrence of its word. Deletions with bigrams use a dynamic program over the last remaining
-    token and the number of deletions. It includes the bigrams of tokens that become neighbors.
-
-    With a bound, training and certificates cover a larger perturbation set. Certificates then remain
-    valid, but some robust texts are not certified. The bound takes the worst value of each n-gram that
-    an inserted or replacing token could form.
-
-    A token is a match of `token_pattern`. Deleting the letters of a token, without the blanks around it,
-    deletes the token. Deleting the blank between two tokens joins them: this counts as one replacement
-    and one deletion. Characters outside tokens, such as single letters, may change in any way that
-    creates no token.
+    A token is a match of the vectorizer's `token_pattern`. Deleting the letters of a token, without the
+    blanks around it, deletes the token. Deleting the blank between two tokens joins them: this counts
+    as one replacement and one deletion. Characters outside tokens, such as single letters, may change
+    in any way that creates no token.
 
     **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
     fit also had ``warm_start=True``. Texts, labels, edits, features and losses must be the same;
@@ -199,31 +175,27 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     >>> from structinv import InvariantTextClassifier
     >>> texts = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"]
     >>> y = ["spam", "spam", "ham", "ham"]
-    >>> model = InvariantTextClassifier("drop", max_changes=1, C=10.0, random_state=0).fit(texts, y)
+    >>> model = InvariantTextClassifier(max_changes=1, C=10.0, random_state=0).fit(texts, y)
     >>> model.predict(["lunch for free money?"]).tolist()
     ['spam']
     >>> model.certify(texts, y).accuracy, model.certify(texts, y, max_changes=3).accuracy
-    (1.0, 0.5)
+    (1.0, 0.0)
     >>> model.worst_case(["money at one"], ["spam"])
     [' at one']
     """
 
-    edit: str = "drop"
+    edit: str = "edit"
     max_changes: int = 1
-    ngram_range: tuple[int, int] = (1, 1)
-    weights: str = "counts"
+    vectorizer: Any = None
     allowed: Any = None
     only_for: Any = None
     _: KW_ONLY
     loss: str = "hinge"
     cost: ArrayLike | None = None
     rescaling: str = "margin"
-    fit_intercept: bool = True
+    fit_intercept: bool = False
     class_weight: dict | str | None = None
-    lowercase: bool = True
-    token_pattern: str = TOKENS
-    min_df: float = 1
-    max_features: int | None = None
+    tol: float = 1e-2
 
     @property
     def oracle(self) -> InvarianceOracle:
@@ -252,7 +224,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         oracle : TokenEdits, OnlyFor or None, default=None
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
-        edit : {"drop", "add", "replace"} or None, default=None
+        edit : {"drop", "add", "replace", "edit"} or None, default=None
             Kind of edit. By default it is that of the oracle.
         max_changes : int or None, default=None
             Maximum number of edits per text (>= 0). By default it is that of the oracle.
@@ -274,22 +246,22 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             If a text has no feature of the model. The score of such a text is the intercept. The message
             lists the first ones, with their predicted label and the share of unknown tokens.
         """
-        documents, rows, labels, edits, restrict = self._certified_inputs(
-            X, y, oracle, edit, max_changes
-        )
+        texts, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
         warn_of_unknown_texts(
-            X, rows, self.vectorizer_, lambda text: self.predict([text])[0], stacklevel=3
+            X, texts.rows, self.vectorizer_, lambda text: self.predict([text])[0], stacklevel=3
         )
+        texts.reader.warn_of_neighbors(as_texts(X), texts.tokens, stacklevel=3)
         # Without labels every text may change.
-        oracle = edits if y is None else restrict(edits)
-        worst = self._worst_change(rows, labels, oracle, points=False)
-        if not edits.exact and len(self.classes_) > 2:
-            # `worst_case` compares the edits that are found for all labels.
-            allowed = may_change(oracle, labels)
-            reached = self._worst_edits(edits, documents, rows, labels, allowed)[1]
+        given, edited = edits, texts.oracle(edits)
+        if y is not None:
+            given, edited = restrict(given), restrict(edited)
+        worst = self._worst_change(texts.rows, labels, edited, points=False)
+        if len(self.classes_) > 2:
+            # Edits that are found for one competitor may have a smaller margin for another one.
+            reached = self._worst_edits(texts, labels, edits, may_change(given, labels))[1]
             attacked = np.minimum(worst.attacked, reached)
             worst = replace(worst, attacked=attacked, bounds=np.minimum(worst.bounds, attacked))
-        return worst.certificate(oracle, labels_given=y is not None)
+        return worst.certificate(given, labels_given=y is not None)
 
     def worst_case(
         self,
@@ -311,7 +283,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         oracle : TokenEdits, OnlyFor or None, default=None
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
-        edit : {"drop", "add", "replace"} or None, default=None
+        edit : {"drop", "add", "replace", "edit"} or None, default=None
             Kind of edit. By default it is that of the oracle.
         max_changes : int or None, default=None
             Maximum number of edits per text (>= 0). By default it is that of the oracle.
@@ -344,7 +316,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         oracle : TokenEdits, OnlyFor or None, default=None
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
-        edit : {"drop", "add", "replace"} or None, default=None
+        edit : {"drop", "add", "replace", "edit"} or None, default=None
             Kind of edit. By default it is that of the oracle.
         max_changes : int or None, default=None
             Maximum number of edits per text (>= 0). By default it is that of the oracle.
@@ -354,15 +326,10 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         list of list of (kind, text)
             Parts of each text, in sequence: "kept", "deleted" or "inserted" with the text.
         """
-        documents, rows, labels, edits, restrict = self._certified_inputs(
-            X, y, oracle, edit, max_changes
-        )
-        allowed = may_change(restrict(edits), labels)
-        found, _ = self._worst_edits(edits, documents, rows, labels, allowed)
-        return [
-            self.vectorizer_.edited(text, edits.edit, found.spots[i, :n], found.tokens[i, :n])
-            for i, (text, n) in enumerate(zip(as_texts(X), found.counts.tolist(), strict=True))
-        ]
+        texts, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
+        texts.reader.check(edits)
+        placed, _ = self._worst_edits(texts, labels, edits, may_change(restrict(edits), labels))
+        return list(map(texts.reader.parts, as_texts(X), texts.tokens, placed))
 
     def rows_of(self, X: Any) -> Matrix:
         """Transform texts to the rows that the weights multiply.
@@ -375,7 +342,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Returns
         -------
         CSR matrix of shape (n_samples, n_features)
-            Rows of weighted counts.
+            Rows of the vectorizer.
         """
         return self._check(X)
 
@@ -392,7 +359,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Returns
         -------
         rows : CSR matrix of shape (n_samples, n_features)
-            Rows of weighted counts.
+            Rows of the vectorizer.
         edits : InvarianceOracle
             Oracle of all these rows, in this sequence.
 
@@ -401,8 +368,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         TypeError, ValueError
             If `X` is not a list of texts, or if the oracle does not edit tokens.
         """
-        _, rows, edits, restrict = self._edited_inputs(X, oracle, None, None)
-        return rows, restrict(edits)
+        texts, edits, restrict = self._edited_inputs(X, oracle, None, None)
+        return texts.rows, restrict(texts.oracle(edits))
 
     def column_names(self) -> np.ndarray:
         """Return the names of the features.
@@ -413,41 +380,47 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             Words and n-grams.
         """
         check_is_fitted(self)
+        if hashes(self.vectorizer_):
+            return np.array([f"hashed{column}" for column in range(self.vectorizer_.n_features)])
         return self.vectorizer_.get_feature_names_out()
 
     def _worst_edits(
-        self,
-        oracle: TextEdits,
-        documents: Documents,
-        rows: Matrix,
-        labels: BoundStructure,
-        allowed: np.ndarray,
-    ) -> tuple[PlacedEdits, np.ndarray]:
+        self, texts: ReadTexts, labels: BoundStructure, edits: TokenEdits, allowed: np.ndarray
+    ) -> tuple[list[Placed], np.ndarray]:
         """Return the edits of each text with the smallest margin over all competitors, and margins."""
-        codes, n_classes = labels.codes, len(self.classes_)
-        weights = of_labels(self.coef_)
-        all_texts, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
-        margins = label_margins(self._scores(rows), codes)
-        best = PlacedEdits.none(len(codes))
-        for shift in range(1, n_classes):
-            V = np.roll(weights, -shift, axis=0) - weights
-            found = bound.worst_edits(slice(None), V, codes).edits
-            edited = self.vectorizer_.rows(documents.edited(all_texts, found, oracle.edit))
-            reached = label_margins(self._scores(edited), codes)
+        codes, weights = labels.codes, of_labels(self.coef_)
+        search = texts.search(edits)
+        margins = label_margins(self._scores(texts.rows), codes)
+        best = [Placed()] * len(codes)
+        for shift in range(1, len(weights)):
+            found = search(np.roll(weights, -shift, axis=0) - weights, codes)
+            reached = label_margins(self._scores(texts.normalized(found.counts())), codes)
             better = allowed & (reached < margins)
             margins[better] = reached[better]
-            best = best.replaced(better, found)
+            for at in np.flatnonzero(better).tolist():
+                best[at] = found.placed(at)
         return best, margins
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self.oracle.validate()
-        _split_oracle(self.oracle)
-        self._new_vectorizer().validate()
+        split_oracle(self.oracle)
+        vectorizer = self._given_vectorizer()
+        if type(vectorizer) not in vectorizers():
+            hint = ": pass an instance" if vectorizer in vectorizers() else ""
+            raise TypeError(
+                "vectorizer must be a CountVectorizer, TfidfVectorizer or HashingVectorizer, got "
+                f"{vectorizer!r}{hint}"
+            )
+        check_input(vectorizer)
 
-    def _new_vectorizer(self) -> TextVectorizer:
-        names = ("ngram_range", "weights", "lowercase", "token_pattern", "min_df", "max_features")
-        return TextVectorizer(**{name: getattr(self, name) for name in names})
+    def _given_vectorizer(self) -> Any:
+        """Return the vectorizer, or the default one."""
+        if self.vectorizer is not None:
+            return self.vectorizer
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        return TfidfVectorizer(binary=True)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         texts = as_texts(X)
@@ -457,29 +430,17 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         labels = one_a_row(as_labels(y), len(texts))
         check_targets(labels)
         self.oracle.check_labels(np.unique(labels))
-        vectorizer = self._new_vectorizer().fit(texts)
-        documents = vectorizer.documents(texts)
-        rows = vectorizer.rows(documents)
-        tokens, restrict = _split_oracle(self.oracle)
-        oracle = restrict(self._edits(tokens, vectorizer, documents))
-        problem = self._of_labels(rows, labels, oracle, sample_weight)
+        vectorizer, read = self._fit_vectorizer(texts)
+        edits, restrict = split_oracle(self.oracle)
+        oracle = restrict(read.oracle(edits, _SHARE * self.tol, bounds=read.reader.exact))
+        problem = self._of_labels(read.rows, labels, oracle, sample_weight)
         problem.learned["vectorizer_"] = vectorizer
         return problem
 
-    def _edits(
-        self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False
-    ) -> TextEdits:
-        """Return the oracle for the rows of these texts."""
-        return TextEdits(
-            documents,
-            vectorizer.grams,
-            vectorizer.weights_,
-            tokens.edit,
-            int(tokens.max_changes),
-            vectorizer.weights == "binary",
-            None if tokens.allowed is None else vectorizer.numbers_of(tokens.allowed),
-            real,
-        )
+    def _fit_vectorizer(self, texts: list[str]) -> tuple[Any, ReadTexts]:
+        """Return the fitted vectorizer and the texts as it reads them."""
+        vectorizer, tokens = fit_and_split(clone(self._given_vectorizer()), texts)
+        return vectorizer, ReadTexts.of(vectorizer, texts, tokens)
 
     def _certified_inputs(
         self,
@@ -488,39 +449,37 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         oracle: InvarianceOracle | None,
         edit: str | None,
         max_changes: int | None,
-    ) -> tuple[Documents, Matrix, BoundStructure, TextEdits, Restriction]:
-        """Return documents, rows, labels, the oracle of rows, and its restriction to labels."""
-        documents, rows, edits, restrict = self._edited_inputs(X, oracle, edit, max_changes)
-        return documents, rows, self._bound_labels(rows, y), edits, restrict
+    ) -> tuple[ReadTexts, BoundStructure, TokenEdits, Restriction]:
+        """Return texts, labels, edits, and their restriction to labels."""
+        texts, edits, restrict = self._edited_inputs(X, oracle, edit, max_changes)
+        return texts, self._bound_labels(texts.rows, y), edits, restrict
 
     def _edited_inputs(
         self, X: Any, oracle: InvarianceOracle | None, edit: str | None, max_changes: int | None
-    ) -> tuple[Documents, Matrix, TextEdits, Restriction]:
-        """Return documents, rows, the oracle of rows, and its restriction to labels."""
+    ) -> tuple[ReadTexts, TokenEdits, Restriction]:
+        """Return texts, edits, and their restriction to labels."""
         check_is_fitted(self)
-        oracle = check_oracle_type(self.oracle if oracle is None else oracle)
-        tokens, restrict = _split_oracle(oracle)
+        edits, restrict = split_oracle(check_oracle_type(self.oracle if oracle is None else oracle))
         if edit is not None:
-            tokens = TokenEdits(edit, tokens.max_changes, None if edit == "drop" else tokens.allowed)
+            edits = TokenEdits(edit, edits.max_changes, None if edit == "drop" else edits.allowed)
         if max_changes is not None:
-            tokens = TokenEdits(tokens.edit, max_changes, tokens.allowed)
-        tokens.validate()
-        restrict(tokens).check_labels(self.classes_)
-        documents = self.vectorizer_.documents(as_texts(X))
-        rows = self.vectorizer_.rows(documents)
-        return documents, rows, self._edits(tokens, self.vectorizer_, documents, real=True), restrict
+            edits = TokenEdits(edits.edit, max_changes, edits.allowed)
+        edits.validate()
+        restrict(edits).check_labels(self.classes_)
+        texts = as_texts(X)
+        read = ReadTexts.of(self.vectorizer_, texts)
+        read.check_rows(self.vectorizer_.transform(texts))
+        return read, edits, restrict
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
-        texts, vectorizer = as_texts(X), self._new_vectorizer()
-        documents = vectorizer.fit(texts).documents(texts)
-        tokens, restrict = _split_oracle(self.oracle)
-        oracle = restrict(self._edits(tokens, vectorizer, documents))
-        return self._memory_of(vectorizer.rows(documents), y, oracle)
+        _, read = self._fit_vectorizer(as_texts(X))
+        edits, restrict = split_oracle(self.oracle)
+        return self._memory_of(read.rows, y, restrict(read.oracle(edits)))
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
         check_is_fitted(self)
-        return self.vectorizer_.transform(X)
+        return self.vectorizer_.transform(as_texts(X))
 
     def __sklearn_tags__(self) -> Any:
         """Declare that the estimator requires texts, not rows."""
@@ -532,7 +491,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         return tags
 
 
-def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
+def split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
     """Split an oracle into edits of tokens and its restriction to labels.
 
     Raises
@@ -540,21 +499,16 @@ def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
     TypeError
         If the oracle perturbs rows, not tokens.
     """
-    inner = token_edits(oracle)
-    if inner is not None and inner.edit == "edit":
-        raise ValueError(
-            "edit must be 'drop', 'add' or 'replace' for InvariantTextClassifier, got 'edit', which "
-            "supports Pipelines only"
+    edits = token_edits(oracle)
+    if edits is None:
+        raise TypeError(
+            f"oracle must be TokenEdits(edit, max_changes), with or without only_for, got {oracle!r}; "
+            "for oracles of rows use InvariantLinearSVC after a vectorizer"
         )
-    if inner is not None:
-        if not isinstance(oracle, OnlyFor):
-            return inner, lambda edits: edits
-        labels = oracle.labels
-        return inner, lambda edits: edits.only_for(labels)
-    raise TypeError(
-        f"oracle must be TokenEdits(edit, max_changes), with or without only_for, got {oracle!r}; for "
-        "oracles of rows use InvariantLinearSVC after a vectorizer"
-    )
+    if not isinstance(oracle, OnlyFor):
+        return edits, lambda inner: inner
+    labels = oracle.labels
+    return edits, lambda inner: inner.only_for(labels)
 
 
 def token_edits(oracle: InvarianceOracle | None) -> TokenEdits | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from ..utils.visible import shortened
 from .target_labels import label_name
-from .text_vectorizer import TextVectorizer
 
 _WORDS = "texts have no feature of the model"
 # Number and length of the texts in the warning.
@@ -84,15 +83,11 @@ def share_of_unknown_tokens(vectorizer: Any, texts: Sequence[str]) -> float | No
 
     None if the vectorizer has no list of features, or if there are no tokens.
     """
-    tokens: Callable[[str], Iterable[str]]
     # Users of such a step have already imported its module.
     from sklearn.feature_extraction.text import CountVectorizer
 
-    if isinstance(vectorizer, TextVectorizer):
-        tokens, known = vectorizer.tokens, vectorizer.grams.numbers
-    elif isinstance(vectorizer, CountVectorizer):
-        tokens, known = vectorizer.build_analyzer(), vectorizer.vocabulary_
-    else:
+    if not isinstance(vectorizer, CountVectorizer):
         return None
+    tokens, known = vectorizer.build_analyzer(), vectorizer.vocabulary_
     found = [token in known for text in texts for token in tokens(text)]
     return 1.0 - float(np.mean(found)) if found else None

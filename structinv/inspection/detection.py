@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 # What edits do to words, by the kind of tokens edits or by the class of other oracles.
 DONE: dict[Any, str] = {
-    **{"drop": "deleted", "add": "inserted", "replace": "replaced"},
+    **{"drop": "deleted", "add": "inserted", "replace": "replaced", "edit": "deleted or inserted"},
     **{FDrop: "removed", FAdd: "added", FEdit: "edited", FScale: "rescaled"},
 }
 
@@ -208,9 +208,22 @@ def detection_under_all_kinds(
     label, reason = positive_label(oracle, classes)
     with without_warnings_of_unknown_texts():
         unperturbed = certificate_of(without_edits(oracle))
-        others = {each: certificate_of(each) for each in other_kinds(oracle, label, rows)}
-    named = {_kind(each) or name(each): found for each, found in [(oracle, own), *others.items()]}
+        others = [
+            (each, _if_supported(certificate_of, each)) for each in other_kinds(oracle, label, rows)
+        ]
+    certificates = [(oracle, own), *((each, found) for each, found in others if found is not None)]
+    named = {_kind(each) or name(each): found for each, found in certificates}
     return detection(label, reason, y, unperturbed, named)
+
+
+def _if_supported(
+    certificate_of: Callable[[InvarianceOracle], Certificate], oracle: InvarianceOracle
+) -> Certificate | None:
+    """Return the certificate, or None if the features have none for this kind of edits."""
+    try:
+        return certificate_of(oracle)
+    except TypeError:
+        return None
 
 
 def positive_label(oracle: InvarianceOracle, classes: np.ndarray) -> tuple[Any, str]:
@@ -244,7 +257,7 @@ def other_kinds(oracle: InvarianceOracle, label: Any, rows: Matrix) -> list[Inva
     kinds: list[InvarianceOracle] = []
     if isinstance(own, TokenEdits):
         drop = TokenEdits("drop", counted.most)
-        inserting = (TokenEdits(edit, counted.most, own.allowed) for edit in ("add", "replace"))
+        inserting = (TokenEdits(edit, counted.most, own.allowed) for edit in ("add", "replace", "edit"))
         kinds = [each for each in (drop, *inserting) if each.edit != own.edit]
     elif type(own) in (FDrop, FScale, FAdd, FEdit) and _are_counts(rows):
         most = min(counted.most, rows.shape[1])

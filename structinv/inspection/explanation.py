@@ -18,7 +18,6 @@ from ..estimators import (
     InvariantTextClassifier,
 )
 from ..estimators.target_labels import one_label_a_row
-from ..estimators.text_vectorizer import after_edits, as_texts
 from ..oracles import InvarianceOracle
 from ..oracles.support import rounding_bound
 from ..other_models.layers import check_fitted, layers, names_after
@@ -26,6 +25,7 @@ from ..other_models.thresholds import with_threshold_zero
 from ..utils.html import Part, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, Tabulated
+from ..utils.texts import after_edits, as_texts
 from ..utils.ties import best_first, first_best
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)

@@ -28,7 +28,7 @@ from .protected import Protected
 from .sampled import Sampled
 from .segments import Offset, Segment
 from .shared import Shared
-from .text.text_edits import TokenEdits
+from .text.token_edits import TokenEdits
 from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted

@@ -20,7 +20,6 @@ from .hulls import Hull, LabelHull
 from .listed_changes import DrawnChanges, ListedChanges
 from .query import Query, Violations, worst_of
 from .support import Grades, Support
-from .words.insertions import Insertions
 from .words.word_edits import RowEdits
 
 if TYPE_CHECKING:
@@ -568,7 +567,7 @@ class BoundOracle:
     """An oracle with the samples and labels of one fit.
 
     Linear models call `worst` for losses, cutting planes and certificates. Solvers with in-hull steps
-    call `hull`, `label_hull`, `edits` and `insertions`. Kernel models call only `changes`. Subclasses
+    call `hull`, `label_hull` and `edits`. Kernel models call only `changes`. Subclasses
     implement fast paths, combinations of oracles, label-dependent sets and joint perturbations.
 
     Parameters
@@ -770,16 +769,6 @@ class BoundOracle:
         Returns
         -------
         RowEdits or None
-            None, the default, for other perturbations.
-        """
-        return None
-
-    def insertions(self) -> Insertions | None:
-        """Return the insertions of tokens that the perturbation sets allow.
-
-        Returns
-        -------
-        Insertions or None
             None, the default, for other perturbations.
         """
         return None

@@ -15,7 +15,6 @@ from .checked_changes import checked_changes
 from .hulls import LabelHull
 from .query import Query, Violations, worst_of
 from .support import Grades
-from .words.insertions import Insertions
 from .words.word_edits import RowEdits
 
 
@@ -215,9 +214,6 @@ class CheckedOracle(BoundOracle):
 
     def edits(self) -> RowEdits | None:
         return None if self._third_party else self.inner.edits()
-
-    def insertions(self) -> Insertions | None:
-        return None if self._third_party else self.inner.insertions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         return checked_scenarios(self)

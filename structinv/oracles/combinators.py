@@ -35,7 +35,6 @@ from .geometry import region_of
 from .identity import Identity
 from .query import Query, Violations, worst_at
 from .support import Grades
-from .words.insertions import Insertions
 from .words.word_edits import RowEdits
 
 
@@ -298,10 +297,6 @@ class _BoundOnlyFor(BoundOracle):
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()
-        return None if found is None else replace(found, changed=found.changed & self.covered)
-
-    def insertions(self) -> Insertions | None:
-        found = self.inner.insertions()
         return None if found is None else replace(found, changed=found.changed & self.covered)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:

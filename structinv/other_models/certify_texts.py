@@ -13,25 +13,23 @@ import scipy.sparse as sp
 from ..certificates.certificate import Certificate, WorstChange
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text import label_margins, may_change, of_labels, token_edits
-from ..estimators.text_vectorizer import as_texts
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.text.text_edits import TokenEdits
+from ..oracles.text.text_edits import STEPS
+from ..oracles.text.text_readers import readers
+from ..oracles.text.text_tokens import Placed, TokenReader, Tokens
+from ..oracles.text.token_edits import TokenEdits
 from ..utils.matrices import Matrix
+from ..utils.texts import after_edits, as_texts
 from .checked_model import checked_model
 from .layers import Layers, check_fitted, layers
 from .linear_models import ORDERS, LinearClassifier
 from .naive_bayes import compared_with
-from .text_chunks import Chunks
 from .text_features import Block, text_blocks
-from .text_phrases import Phrases
-from .text_tokens import Placed, TokenReader, Tokens, Words
 
 # Counted features of texts, for each vectorizer.
 Counts: TypeAlias = Sequence[sp.csr_matrix]
 # Number of texts at a time.
 TEXTS_AT_ONCE = 8192
-# Number of steps that compute a normalized row: values, squares, root and quotient.
-_STEPS = 4
 
 
 def certify_texts(
@@ -151,10 +149,11 @@ def _worst_texts(
         oracle.check_labels(model.classes)
         labels = model.structure.bind(own, model.classes)
         blocks = text_blocks(parts.steps, model.scores, compared_with(parts.last))
-        pipeline = TextPipeline(model, blocks, readers(blocks))
+        pipeline = TextPipeline(model, blocks, readers([block.vectorizer for block in blocks]))
         for reader in pipeline.readers:
             reader.check(edits)
         tokens = list(map(pipeline.readers[0].tokens, some))
+        pipeline.readers[0].warn_of_neighbors(some, tokens, stacklevel=4)
         counts = pipeline.counts(tokens)
         pipeline.check_scores(counts, rows)
         yield pipeline.worst(some, tokens, counts, labels.codes, may_change(oracle, labels), edits)
@@ -187,7 +186,7 @@ class TextPipeline:
         scores = self.model.scores
         given, bound = scores.values(rows), scores.roundings(rows)
         own = self._scores(counts)
-        if not np.all(np.abs(own - given) <= ORDERS * _STEPS * bound):
+        if not np.all(np.abs(own - given) <= ORDERS * STEPS * bound):
             raise ValueError(
                 "the scores of the pipeline are not those of the tokens of its vectorizer: they differ "
                 f"by up to {np.max(np.abs(own - given)):.2g} on the given texts"
@@ -232,8 +231,8 @@ class TextPipeline:
 
         def edited_texts() -> list[str]:
             placed = (best[at]() if at in best else Placed() for at in range(len(texts)))
-            write = self.readers[0].edited
-            return [write(*each) for each in zip(texts, tokens, placed, strict=True)]
+            parts = map(self.readers[0].parts, texts, tokens, placed)
+            return list(map(after_edits, parts))
 
         change = WorstChange(attacked, np.minimum(margins, attacked), rounding, None)
         return WorstTexts(change, edited_texts, n_features > 0)
@@ -258,30 +257,7 @@ class TextPipeline:
         sizes = sum(block.sizes(of_block, n_edits) for block, of_block in each)
         units = [block.unit for block in self.blocks]
         eps = max(float(np.finfo(scores.coef.dtype).eps), scores.unit, *units)
-        return n_features, 2.0 * eps * (scores.n_steps + _STEPS) * terms * np.max(sizes, axis=1)
-
-
-def readers(blocks: list[Block]) -> list[TokenReader]:
-    """Return a reader of the tokens for each block.
-
-    Tokens are words if all vectorizers have the same tokens. Otherwise blanks separate them.
-    """
-    steps = [block.vectorizer for block in blocks]
-    if (
-        any(step.analyzer in ("char", "char_wb") for step in steps)
-        or len(set(map(_splitting, steps))) > 1
-    ):
-        return [Chunks(step) for step in steps]
-    return [
-        Words(step) if callable(step.analyzer) or tuple(step.ngram_range) == (1, 1) else Phrases(step)
-        for step in steps
-    ]
-
-
-def _splitting(step: Any) -> tuple[Any, ...]:
-    """Return the parameters of a vectorizer that determine its tokens."""
-    own = step.analyzer if callable(step.analyzer) else None
-    return own, step.preprocessor, step.tokenizer, step.token_pattern, step.lowercase, step.strip_accents
+        return n_features, 2.0 * eps * (scores.n_steps + STEPS) * terms * np.max(sizes, axis=1)
 
 
 def _differences(coef: np.ndarray, shift: int) -> np.ndarray:

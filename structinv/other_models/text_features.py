@@ -12,10 +12,15 @@ import scipy.sparse as sp
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from ..oracles.text.ratios import Normalization
+from ..oracles.text.vectorizers import (
+    check_input,
+    check_norm,
+    normalization_of,
+    signed,
+    vectorizers,
+)
 from .affine import Affine, NotAffineError
 from .steps import before_steps, selectors, unfrozen
-
-NORMS = ("l1", "l2")
 
 
 @dataclass(frozen=True)
@@ -115,16 +120,18 @@ def _block(steps: Sequence[Any], scores: Affine, cut: float | None) -> Block:
             "a classifier of rows"
         )
     step, others = steps[0], steps[1:]
-    _check_vectorizer(step)
-    n_features = step.n_features if hashes(step) else len(step.vocabulary_)
+    if type(step) not in vectorizers():
+        raise TypeError(
+            "estimator must be a Pipeline that begins with CountVectorizer, TfidfVectorizer, "
+            f"HashingVectorizer, or a FeatureUnion of these, for edits of tokens, got "
+            f"{type(step).__name__}: pass a function of texts as preprocessor of the vectorizer"
+        )
+    check_input(step)
+    own = normalization_of(step)
+    terms, norm, scale, n_features = own.terms, own.norm, own.scale, len(own.scale)
     nonlinear = [at for at, each in enumerate(others) if _divides(each) or _is_sublinear(each)]
     inner, outer = others[: max(nonlinear, default=-1) + 1], others[max(nonlinear, default=-1) + 1 :]
-    places, scale = np.arange(n_features), np.ones(n_features)
-    terms, norm = "binary" if step.binary else "counts", getattr(step, "norm", None)
-    if _is_sublinear(step):
-        terms = "sublinear" if terms == "counts" else terms
-    if getattr(step, "use_idf", False):
-        scale = scale * step.idf_
+    places = np.arange(n_features)
     for each in inner:
         if _is_sublinear(each):
             if norm is not None or signed(step) or not np.all(scale == 1.0):
@@ -139,8 +146,7 @@ def _block(steps: Sequence[Any], scores: Affine, cut: float | None) -> Block:
         if factors is not None:
             scale[places] *= factors
         norm = each.norm if _divides(each) else norm
-    if norm not in (None, *NORMS):
-        raise TypeError(f"norm must be 'l2', 'l1' or None for edits of tokens, got norm={norm!r}")
+    check_norm(norm)
     scores = _before(scores, outer).spread(places, n_features)
     left = np.zeros(n_features)
     left[places] = scale[places]
@@ -152,21 +158,6 @@ def _block(steps: Sequence[Any], scores: Affine, cut: float | None) -> Block:
             )
         return Block(step, Normalization("binary", None, (left > 0).astype(float)), scores)
     return Block(step, Normalization(terms, norm, left), scores)
-
-
-def _check_vectorizer(step: Any) -> None:
-    """Raise TypeError for a step that is no text vectorizer of scikit-learn, or reads files."""
-    name = type(step).__name__
-    if type(step) not in vectorizers():
-        raise TypeError(
-            "estimator must be a Pipeline that begins with CountVectorizer, TfidfVectorizer, "
-            f"HashingVectorizer, or a FeatureUnion of these, for edits of tokens, got {name}: pass a "
-            "function of texts as preprocessor of the vectorizer"
-        )
-    if step.input != "content":
-        raise TypeError(
-            f"{name} must have input='content' for edits of tokens, got input={step.input!r}"
-        )
 
 
 def _divides(step: Any) -> bool:
@@ -202,25 +193,6 @@ def _before(scores: Affine, steps: Sequence[Any]) -> Affine:
         raise TypeError(
             f"steps after the vectorizer must be affine, for edits of tokens: {reason}"
         ) from None
-
-
-def hashes(step: Any) -> bool:
-    """Return True for a vectorizer that hashes its tokens."""
-    return type(step) is vectorizers()[2]
-
-
-def signed(step: Any) -> bool:
-    """Return True for a vectorizer whose tokens may lower a count."""
-    return hashes(step) and step.alternate_sign and not step.binary
-
-
-# Subclasses may differ. Users of such a step have already imported its module.
-@cache
-def vectorizers() -> tuple[type, ...]:
-    """Return the text vectorizers of scikit-learn."""
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
-
-    return CountVectorizer, TfidfVectorizer, HashingVectorizer
 
 
 @cache

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..oracles import FAdd, FDrop, FEdit, InvarianceOracle
+from ..oracles.text.vectorizers import SIGMA_REASON, SIGMA_REMEDY, lowers_by_neighbors, vectorizers
 from ..utils.exceptions import TextEditsWarning
-from .text_features import scaling, vectorizers
+from .text_features import scaling
 
 # Edits of tokens that are closest to edits of features.
 _EDITS: dict[type, str] = {FDrop: "drop", FAdd: "add", FEdit: "edit"}
 _MIXING = "sklearn.decomposition.", "sklearn.random_projection."
-# `str.lower` converts the first by its neighbors, and the second to a letter and a mark between words.
-_SIGMA, _DOTTED = "\u03a3", "\u0130"
 
 
 def warn_of_text_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any, stacklevel: int) -> None:
@@ -94,10 +93,8 @@ def _other_edits_of(
         return f"{name} subtracts words that share a feature", "pass alternate_sign=False"
     if name == "HashingVectorizer" and _adds_to_absent(oracle):
         return f"{name} adds words that share a feature", "take CountVectorizer"
-    lowers = step.lowercase and step.preprocessor is None
-    if lowers and any(isinstance(text, str) and (_SIGMA in text or _DOTTED in text) for text in X):
-        reason = f"{name}(lowercase=True) converts the letters {_SIGMA} and {_DOTTED} by their neighbors"
-        return reason, "pass lowercase=False"
+    if lowers_by_neighbors(step, X):
+        return SIGMA_REASON.format(name), SIGMA_REMEDY
     return None
 
 

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from ..embeddings import OrbitFourier, OrbitNystroem, PatchOrbits
 from ..embeddings.distributions import GroupCDF
 from ..embeddings.image_changes import ImageChanges
-from ..estimators import InvariantStructuredSVC, InvariantSVC, InvariantSVR, InvariantTextClassifier
+from ..estimators import InvariantStructuredSVC, InvariantSVC, InvariantSVR
 from ..kernels import OrbitDistance, OrbitMean, TangentDistributionKernel
 from ..losses import CvxpyLoss
-from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, TokenEdits, Trajectory
+from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, Trajectory
 from ..oracles.images.image_curves import ImageCurve
 from ..solvers import FrankWolfe, Representer, Solution, Status, SVMStruct
 from ..spaces.tensor_rows import TensorRows
@@ -40,7 +40,6 @@ _RENAMED: dict[type, dict[str, str]] = {
     InvariantSVC: {"epsilon": "plane_tol", **_BUDGET},
     InvariantSVR: _BUDGET,
     InvariantStructuredSVC: {"epsilon": "plane_tol", "_extra_": "_pairwise_"},
-    **dict.fromkeys((TokenEdits, InvariantTextClassifier), {"words": "edit"}),
     **dict.fromkeys((OrbitMean, OrbitDistance, OrbitFourier, OrbitNystroem, GroupCDF), _DRAWS),
     ImageChanges: _DRAWS,
     PatchOrbits: _PATCHES,

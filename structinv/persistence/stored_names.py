@@ -13,7 +13,7 @@ from ..embeddings.image_changes import ImageChanges
 from ..embeddings.patch_grid import PatchGrid
 from ..embeddings.patch_scaling import PatchScaling
 from ..estimators import REGISTRY as ESTIMATORS
-from ..estimators import TextVectorizer, TokenVectorizer
+from ..estimators import TokenVectorizer
 from ..estimators.partial_fit import Stream
 from ..estimators.ridge_systems import Evidence
 from ..functionals import REGISTRY as FUNCTIONALS
@@ -42,7 +42,7 @@ from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
 from ..oracles.images.image_curves import ImageCurve
-from ..oracles.text.text_edits import TokenEdits
+from ..oracles.text.token_edits import TokenEdits
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
 from ..solvers.pegasos import StreamSum
@@ -88,7 +88,6 @@ PARAMETERIZED: dict[str, type] = {
     "loss.cvxpy": CvxpyLoss,
     "structure.custom": Custom,
     "solver.reference": Reference,
-    "features.texts": TextVectorizer,
     "features.tokens": TokenVectorizer,
     "oracle.image_curve": ImageCurve,
     "oracle.token_edits": TokenEdits,

@@ -14,7 +14,6 @@ import structinv
 from structinv import (
     InvariantStructuredSVC,
     InvariantSVC,
-    InvariantTextClassifier,
     OrbitRidge,
 )
 from structinv.embeddings import OrbitNystroem, PatchOrbits
@@ -30,11 +29,6 @@ def pictures():
     corner, line = [1, 1, 0, 1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 0, 1, 0, 0]
     X = np.array([corner, line] * 4) + 0.05 * rng.standard_normal((8, 9))
     return X, np.arange(8) % 2
-
-
-def texts():
-    spam, ham = ["win cash now", "cash prize call", "win a prize"], ["see you now", "call me", "a walk"]
-    return spam + ham, [1, 1, 1, 0, 0, 0]
 
 
 def sentences():
@@ -70,9 +64,6 @@ def models():
     yield "nystroem", make_pipeline(features, LogisticRegression()).fit(X, y), X
     patches = PatchOrbits(Shifts(1), size=2, n_components=3, draws=2, whole_draws=2, random_state=0)
     yield "patches", make_pipeline(patches, LogisticRegression()).fit(X, y), X
-    X, y = texts()
-    yield "text", InvariantTextClassifier("replace", 1, allowed=["now", "cash"]).fit(X, y), X
-    yield "edits", InvariantTextClassifier("add", 2).fit(X, y), X
     X, y = sentences()
     yield (
         "tagger",

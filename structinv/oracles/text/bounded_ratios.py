@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import row_dots
+from ...utils.matrices import ALL_ROWS, Rows, row_dots
 from .ratio_kernels import bounds_below
 from .ratios import Normalization
 from .text_grams import Documents, PlacedEdits
@@ -19,10 +19,10 @@ from .text_grams import Documents, PlacedEdits
 _STEP = 1.15
 # Number of slopes for each row.
 _ROUNDS = 16
-# Number of gains in memory at a time.
-_GAINS_AT_ONCE = 4_000_000
 # Relative difference of bounds that counts as equal.
 _SAME = 1e-9
+# Number of gains in memory at a time.
+_GAINS_AT_ONCE = 4_000_000
 
 
 def occurrence_gains(
@@ -111,7 +111,7 @@ class BoundedRatios(ABC):
     ----------
     documents : Documents
         Texts.
-    normalization, edit, most
+    normalization, edit, most, tolerance
         See `RatioSearch`.
     """
 
@@ -119,6 +119,7 @@ class BoundedRatios(ABC):
     normalization: Normalization
     edit: str
     most: int
+    tolerance: float
 
     @abstractmethod
     def counts_of(self, documents: Documents) -> sp.csr_matrix:
@@ -138,46 +139,59 @@ class BoundedRatios(ABC):
         """Counts of the features of all texts."""
         return self.counts_of(self.documents)
 
-    def worst(self, V: np.ndarray, assign: np.ndarray) -> BoundedChanges:
+    def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> BoundedChanges:
         """Bound the ratios of all edited texts, as `RatioSearch.worst`."""
-        n = len(self.documents)
-        a, q = self._sums(self.counts, V, assign)
-        best = _Best(self, V, assign, a, q)
-        norm, rows = self.normalization.norm, np.arange(n)
+        texts = np.arange(len(self.documents))[rows]
+        a, q = self._sums(self.counts[texts], V, assign)
+        best = _Best(self, texts, V, assign, a, q)
+        norm, left = self.normalization.norm, np.arange(len(texts))
         if norm is None:
-            return best.result(a + best.heights(rows, np.zeros(n), 1.0))
-        lowest = q - best.heights(rows, np.ones(n), 0.0)
-        highest = q + best.heights(rows, -np.ones(n), 0.0)
+            return best.result(a + best.heights(left, np.zeros(len(texts)), 1.0))
+        lowest = q - best.heights(left, np.ones(len(texts)), 0.0)
+        highest = q + best.heights(left, -np.ones(len(texts)), 0.0)
         scale = self.normalization.squares
         least = float(scale[scale > 0].min(initial=np.inf))
         empties = lowest < 0.5 * least
         lowest, highest = np.maximum(lowest, least), np.maximum(highest, least)
-        slopes, heights = np.zeros((2, n, _ROUNDS))
-        n_lines, upper, places = np.zeros(n, dtype=np.int64), np.full(n, np.inf), q.copy()
+        slopes, heights = np.zeros((2, len(texts), _ROUNDS))
+        n_lines, upper = np.zeros(len(texts), dtype=np.int64), np.full(len(texts), np.inf)
+        places, same = q.copy(), max(self.tolerance, _SAME)
         wanted = best.values / (1.0 if norm == "l1" else 2.0 * np.sqrt(np.maximum(q, least)))
         for _ in range(_ROUNDS):
-            theta = _rounded(wanted[rows])
+            theta = _rounded(wanted[left])
             new = ~np.any(
-                (slopes[rows] == theta[:, None]) & (np.arange(_ROUNDS) < n_lines[rows, None]), axis=1
+                (slopes[left] == theta[:, None]) & (np.arange(_ROUNDS) < n_lines[left, None]), axis=1
             )
-            rows, theta = rows[new], theta[new]
-            if not len(rows):
+            left, theta = left[new], theta[new]
+            if not len(left):
                 break
-            gain = best.heights(rows, theta, 1.0)
-            slopes[rows, n_lines[rows]] = theta
-            heights[rows, n_lines[rows]] = a[rows] - theta * q[rows] + gain
+            gain = best.heights(left, theta, 1.0)
+            slopes[left, n_lines[left]] = theta
+            heights[left, n_lines[left]] = a[left] - theta * q[left] + gain
             if norm == "l1":
-                height = heights[rows, n_lines[rows]]
-                reach = theta + np.where(height > 0, height / lowest[rows], height / highest[rows])
-                upper[rows] = np.minimum(upper[rows], reach)
-                n_lines[rows] += 1
-                wanted[rows] = upper[rows]
+                height = heights[left, n_lines[left]]
+                reach = theta + np.where(height > 0, height / lowest[left], height / highest[left])
+                upper[left] = np.minimum(upper[left], reach)
+                n_lines[left] += 1
+                wanted[left] = upper[left]
             else:
-                n_lines[rows] += 1
+                n_lines[left] += 1
                 bounds_below(slopes, heights, n_lines, lowest, highest, upper, places)
-                wanted[rows] = upper[rows] / (2.0 * np.sqrt(places[rows]))
-            rows = rows[upper[rows] - best.values[rows] > _SAME * (1.0 + np.abs(upper[rows]))]
+                wanted[left] = upper[left] / (2.0 * np.sqrt(places[left]))
+            left = left[upper[left] - best.values[left] > same * (1.0 + np.abs(upper[left]))]
         return best.result(np.maximum(upper, np.where(empties, 0.0, -np.inf)))
+
+    def edited(self, changes: BoundedChanges, rows: Rows) -> sp.csr_matrix:
+        """Return the counts of the features after the best edits of some texts."""
+        texts = np.arange(len(self.documents))[rows]
+        parts, places = [self.counts[:0]], [np.zeros(0, dtype=np.int64)]
+        for kind in np.unique(changes.kinds):
+            some = np.flatnonzero(changes.kinds == kind)
+            edits = changes.edits.take(some)
+            parts.append(self.counts_of(self.documents.edited(texts[some], edits, str(kind))))
+            places.append(some)
+        stacked = sp.vstack(parts, format="csr")
+        return stacked[np.argsort(np.concatenate(places))]
 
     def _sums(
         self, counts: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
@@ -194,9 +208,15 @@ class _Best:
     """The best edits that are found for each text."""
 
     def __init__(
-        self, ratios: BoundedRatios, V: np.ndarray, assign: np.ndarray, a: np.ndarray, q: np.ndarray
+        self,
+        ratios: BoundedRatios,
+        texts: np.ndarray,
+        V: np.ndarray,
+        assign: np.ndarray,
+        a: np.ndarray,
+        q: np.ndarray,
     ) -> None:
-        self.ratios, self.V, self.assign = ratios, V, assign
+        self.ratios, self.texts, self.V, self.assign = ratios, texts, V, assign
         # A copy: without a norm, these are the sums themselves, and `_keep` changes the values.
         self.values = ratios.normalization.ratios(a, q).copy()
         self.edits = PlacedEdits.none(len(a))
@@ -210,7 +230,7 @@ class _Best:
         """Bound the largest gain of ``alpha a - theta q`` of rows for their slopes; keep the edits."""
         gains = np.full(len(rows), -np.inf)
         for some, V, theta, assign in self._directions(rows, slopes, alpha):
-            for gain, found in self.ratios.found(rows[some], V, theta, assign):
+            for gain, found in self.ratios.found(self.texts[rows[some]], V, theta, assign):
                 gains[some] = np.maximum(gains[some], gain)
                 for edits, kind in found:
                     self._keep(rows[some], edits, kind)
@@ -231,7 +251,7 @@ class _Best:
 
     def _keep(self, rows: np.ndarray, edits: PlacedEdits, kind: str) -> None:
         ratios = self.ratios
-        counts = ratios.counts_of(ratios.documents.edited(rows, edits, kind))
+        counts = ratios.counts_of(ratios.documents.edited(self.texts[rows], edits, kind))
         reached = ratios.normalization.ratios(*ratios._sums(counts, self.V, self.assign[rows]))
         better = reached > self.values[rows]
         if not np.any(better):

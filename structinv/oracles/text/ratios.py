@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import Rows, in_threads
+from ...utils.matrices import ALL_ROWS, Rows, in_threads
 from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
 
 NORMS = {None: NONE, "l1": L1, "l2": L2}
-# Relative tolerance of the search: bounds that differ less count as equal.
+# Relative tolerance of the search for certificates: bounds that differ less count as equal.
 TOLERANCE = 1e-14
 # Number of words that are listed beyond the number of edits, at first.
 _MORE_WORDS = 16
@@ -49,13 +49,13 @@ class CountedWords:
 
     def take(self, rows: Rows) -> CountedWords:
         """Return the words of some texts."""
-        if isinstance(rows, slice) and rows == slice(None):
+        if isinstance(rows, slice) and rows == ALL_ROWS:
             return self
         sizes, first = np.diff(self.indptr)[rows], self.indptr[:-1][rows]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         at = np.repeat(first - starts[:-1], sizes) + np.arange(starts[-1])
-        entries = (each[at] for each in (self.indices, self.plus, self.minus))
-        return CountedWords(starts, *entries, self.n_unknown[rows])
+        indices, plus, minus = self.indices[at], self.plus[at], self.minus[at]
+        return CountedWords(starts, indices, plus, minus, self.n_unknown[rows])
 
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of values of the entries of each text."""
@@ -141,6 +141,23 @@ class WordChanges:
     added: np.ndarray
     amounts: np.ndarray
 
+    def of(self, words: CountedWords, text: int) -> dict[int, int]:
+        """Return the changes of the counts of a text, by feature."""
+        own = slice(words.indptr[text], words.indptr[text + 1])
+        moves = zip(words.indices[own].tolist(), self.moves[own].tolist(), strict=True)
+        added = zip(self.added[text].tolist(), self.amounts[text].tolist(), strict=True)
+        return {feature: move for feature, move in (*moves, *added) if move}
+
+    def edited(self, words: CountedWords, n_features: int) -> sp.csr_matrix:
+        """Return the counts of the features after these edits of texts, (n, n_features)."""
+        shape = len(words), n_features
+        own = sp.csr_matrix((words.counts + self.moves, words.indices, words.indptr), shape=shape)
+        rows, at = np.nonzero(self.amounts)
+        new = sp.csr_matrix((self.amounts[rows, at], (rows, self.added[rows, at])), shape=shape)
+        edited = sp.csr_matrix(own + new)
+        edited.eliminate_zeros()
+        return edited
+
 
 @dataclass(frozen=True)
 class RatioSearch:
@@ -170,7 +187,7 @@ class RatioSearch:
     falling: np.ndarray
     tolerance: float = TOLERANCE
 
-    def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = slice(None)) -> WordChanges:
+    def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> WordChanges:
         """Return the edits with the largest ratio for some texts.
 
         The ratio is ``<v, t(c)> / |scale t(c)|``.
@@ -330,8 +347,9 @@ class RatioSearch:
                     chosen = self._undominated(words, gain, -s, shorter[::-1])
                 else:
                     chosen = self._undominated(words, gain, s, shorter[gain[shorter] > 0])
-                parts.append(chosen)
-                signs.append(sign[chosen])
+                # In the sequence of the features, the first of equal words is inserted.
+                parts.append(np.sort(chosen))
+                signs.append(sign[parts[-1]])
         where = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
         return where, np.concatenate(parts), np.concatenate(signs).astype(np.int64)
 

@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.jit import njit
-from ...utils.matrices import stack
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True}
 # Number that stands for every token without a feature.
@@ -98,6 +97,10 @@ class PlacedEdits:
         """Return the empty edits of `n_texts` texts."""
         return cls(np.zeros(n_texts, dtype=np.int64), *np.zeros((2, n_texts, 0), dtype=np.int64))
 
+    def take(self, rows: np.ndarray) -> PlacedEdits:
+        """Return the edits of some texts."""
+        return PlacedEdits(self.counts[rows], self.spots[rows], self.tokens[rows])
+
     def replaced(self, mask: np.ndarray, others: PlacedEdits) -> PlacedEdits:
         """Return the edits of `others` for the texts in `mask`, else these edits."""
         most = max(self.spots.shape[1], others.spots.shape[1])
@@ -111,48 +114,6 @@ class PlacedEdits:
 
         counts = np.where(mask, others.counts, self.counts)
         return PlacedEdits(counts, merged("spots"), merged("tokens"))
-
-
-@dataclass
-class WorstEdits:
-    """Worst edits of some texts along given directions.
-
-    Attributes
-    ----------
-    edits : PlacedEdits
-        Edits and their places.
-    values, sizes : arrays of shape (n,)
-        Gains ``<v, z - x>`` of the edits, and upper bounds of the sums of their absolute terms.
-    removed, created : CSR matrices of shape (n, n_features)
-        Changes of the counts of features: negative for removed ones, positive for created ones.
-    """
-
-    edits: PlacedEdits
-    values: np.ndarray
-    sizes: np.ndarray
-    removed: sp.csr_matrix
-    created: sp.csr_matrix
-
-    @property
-    def changes(self) -> sp.csr_matrix:
-        """Changes of the counts of features."""
-        return self.removed + self.created
-
-    @classmethod
-    def joined(cls, parts: Sequence[WorstEdits]) -> WorstEdits:
-        """Concatenate the edits of all parts."""
-        edits = PlacedEdits(
-            *(
-                np.concatenate([getattr(part.edits, name) for part in parts])
-                for name in ("counts", "spots", "tokens")
-            )
-        )
-        values, sizes = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "sizes")
-        )
-        removed = stack([part.removed for part in parts])
-        created = stack([part.created for part in parts])
-        return cls(edits, values, sizes, removed, created)
 
 
 class Grams:

@@ -91,47 +91,9 @@ def _backtrack(length, best, previous, most, removal, spots):
 
 
 @njit(**_PLAIN)
-def _write_changes(
-    start, length, spots, count, ending, fractions, may_remain, where, entries, gains, exact, features,
-    amounts,
-):  # fmt: skip
-    """Write the changes of features; return their number and the sum of absolute gains."""
-    longest, n, last, size, e = ending.shape[1], 0, -1, 0.0, 0
-    gap, deleted, run = 0, 0, longest
-    for p in range(length):
-        at = start + p
-        if e < count and spots[e] == p:
-            e, gap, deleted = e + 1, gap + 1, deleted + 1
-            first = 1
-        else:
-            run = run + 1 if gap == 0 else 1
-            first = run + 1
-            for order in range(max(first, 2), longest + 1):
-                best, chosen = 0.0, -1
-                for c in range(where[at], where[at + 1]):
-                    if entries[c, 1] != order or entries[c, 2] != gap or entries[c, 3] > deleted:
-                        continue
-                    gain = gains[entries[c, 0]]
-                    if gain > best or (exact and order == 2):
-                        best, chosen = gain, entries[c, 0]
-                if chosen >= 0 and last >= 0:
-                    features[n], amounts[n] = chosen, 1.0
-                    size += abs(gains[chosen])
-                    n += 1
-            gap, last = 0, p
-        for order in range(first, longest + 1):
-            feature = ending[at, order - 1]
-            if feature >= 0 and not (gains[feature] > 0 and may_remain[at, order - 1]):
-                features[n], amounts[n] = feature, -fractions[at, order - 1]
-                size += abs(gains[feature]) * fractions[at, order - 1]
-                n += 1
-    return n, size
-
-
-@njit(**_PLAIN)
 def worst_deletions(
-    starts, ending, fractions, may_remain, where, entries, exact, rows, gains, assign, most, removal,
-    best, previous, credit, counts, spots, values, sizes, n_changes, features, amounts,
+    starts, ending, where, entries, exact, rows, gains, assign, most, removal, best, previous, credit,
+    counts, spots, values,
 ):  # fmt: skip
     """Compute the worst deletions of `most` tokens or fewer of each text.
 
@@ -141,8 +103,6 @@ def worst_deletions(
         Start of each text in the sequence of all tokens.
     ending : array of shape (n_tokens, n)
         Feature of each order that ends at each token, or -1; n >= 2.
-    fractions, may_remain : arrays of shape (n_tokens, n)
-        Fraction of the feature that is lost with this occurrence, and whether the feature may remain.
     where, entries : arrays
         Features that deletions can create, in the format of `CreatableFeatures`.
     exact : bool
@@ -161,9 +121,8 @@ def worst_deletions(
         Workspaces: gains of the dynamic program, and the last steps.
     credit : array of shape (n - 1, most + 1, most + 1)
         Workspace: gains of created features.
-    counts, spots, values, sizes, n_changes, features, amounts : arrays
-        Outputs for each text: number of deletions, their places, gain, bound of its absolute terms,
-        and changes of features.
+    counts, spots, values : arrays
+        Outputs for each text: number of deletions, their places, and their gain.
     """
     longest = ending.shape[1]
     for r in range(len(rows)):
@@ -172,15 +131,10 @@ def worst_deletions(
         for p in range(length):
             total = 0.0
             for m in range(longest):
-                feature, gain = ending[start + p, m], 0.0
-                if feature >= 0 and not (gain_of[feature] > 0 and may_remain[start + p, m]):
-                    gain = -gain_of[feature] * fractions[start + p, m]
+                feature = ending[start + p, m]
+                gain = -gain_of[feature] if feature >= 0 else 0.0
                 removal[p, m] = gain
                 total += gain
             removal[p, longest] = total
         _fill_table(start, length, where, entries, gain_of, exact, most, removal, credit, best, previous)
         counts[r], values[r] = _backtrack(length, best, previous, most, removal, spots[r])
-        n_changes[r], sizes[r] = _write_changes(
-            start, length, spots[r], counts[r], ending, fractions, may_remain, where, entries, gain_of,
-            exact, features[r], amounts[r],
-        )  # fmt: skip

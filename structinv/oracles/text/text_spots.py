@@ -64,14 +64,14 @@ def new_features(
 
 @njit(**_PLAIN)
 def worst_spots(
-    starts, ending, fractions, between, places, certain, rows, gains, assign, most, created, creation,
-    scores, listed, counts, spots, inserted, values, sizes, n_changes, features, amounts,
+    starts, ending, between, places, certain, rows, gains, assign, most, created, creation, scores,
+    listed, counts, spots, inserted, values,
 ):  # fmt: skip
     """Compute the worst edits at `most` places or fewer of each text.
 
     Parameters
     ----------
-    starts, ending, fractions : arrays
+    starts, ending : arrays
         The same as in `worst_deletions`.
     between : bool
         Whether tokens are inserted between others. Otherwise edits delete or replace tokens.
@@ -87,10 +87,9 @@ def worst_spots(
         Workspace: score of each token of the longest text.
     listed : array of int of shape (most,)
         Workspace: places.
-    counts, spots, inserted, values, sizes, n_changes, features, amounts : arrays
+    counts, spots, inserted, values : arrays
         Outputs for each text: number of edits, their places by decreasing gain, inserted words as
-        features (-1: an unknown word), gain, bound of its absolute terms, and changes of features. If
-        places do not matter, they are the end of the text.
+        features (-1: an unknown word), and gain. If places do not matter, they are the end of the text.
     """
     longest, creates, inner = ending.shape[1], created.shape[2] > 0, 1 if between else 0
     for r in range(len(rows)):
@@ -104,7 +103,7 @@ def worst_spots(
             for m in range(longest):
                 feature = ending[at, m]
                 if feature >= 0:
-                    gain = -gain_of[feature] * fractions[at, m]
+                    gain = -gain_of[feature]
                     if gain > 0 or (certain and m == 0):
                         for back in range(m + 1 - inner):
                             scores[at - start - back] += gain
@@ -119,7 +118,7 @@ def worst_spots(
                 place -= 1
             listed[place] = p
             n_listed += n_listed < most
-        value, size, n, count = 0.0, 0.0, 0, 0
+        value, count = 0.0, 0
         for e in range(most):
             gain = scores[listed[e]] if e < n_listed else 0.0
             if between:
@@ -133,20 +132,4 @@ def worst_spots(
             inserted[r, count] = created[r, e, 0] if creates else -1
             count += 1
             value += gain + creation[r, e]
-            for column in range(created.shape[2]):
-                feature = created[r, e, column]
-                if feature >= 0:
-                    features[r, n], amounts[r, n] = feature, 1.0
-                    size += abs(gain_of[feature])
-                    n += 1
-            for m in range(longest if breaks else 0):
-                for back in range(m + 1 - inner):
-                    at = start + listed[e] + back
-                    if at >= stop or ending[at, m] < 0:
-                        continue
-                    feature = ending[at, m]
-                    if gain_of[feature] < 0 or (certain and m == 0):
-                        features[r, n], amounts[r, n] = feature, -fractions[at, m]
-                        size += abs(gain_of[feature]) * fractions[at, m]
-                        n += 1
-        counts[r], values[r], sizes[r], n_changes[r] = count, value, size, n
+        counts[r], values[r] = count, value

@@ -20,10 +20,8 @@ class WordHull(IdentityHull):
     r"""In-hull dual state of the hinge loss for rescaled or removed words.
 
     .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad
-       \sum_j n_{ij} \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
-       \le K \tau_i ,
-
-    Here :math:`n_{ij} = 1`. With `tallies`, :math:`n_{ij}` is the number of occurrences of the word.
+       \sum_j \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
+       \le K \tau_i .
 
     Parameters
     ----------
@@ -37,9 +35,6 @@ class WordHull(IdentityHull):
         Maximum number :math:`K` of edits, and the range :math:`[l, u]` of the factors.
     intercept : bool, default=False
         Whether a constant feature 1, which is never edited, follows the d features.
-    tallies : array of int64 of shape (nnz,), default=None
-        Number n of occurrences of each word in its text, if edits act on single occurrences. Each
-        occurrence has the fraction 1 / n of the word's value. `shares` is then False.
 
     Attributes
     ----------
@@ -56,18 +51,13 @@ class WordHull(IdentityHull):
         weights: np.ndarray,
         edits: WordEdits,
         intercept: bool = False,
-        tallies: np.ndarray | None = None,
     ) -> None:
         super().__init__(X, signs, weights, intercept)
         self.edits = edits
         self.delta = np.zeros(X.nnz, dtype=X.dtype)
         self.mu = np.zeros(X.shape[0])
-        self.shares = tallies is None
-        self.tallies = np.empty(0, dtype=np.int64) if tallies is None else tallies
-        # Rows with one entry per possible edit.
-        self.units = X if tallies is None else _occurrences(X, tallies)
         # Width of the workspaces of `sweep_words`.
-        self.width = longest_row(self.units.indptr) + 1
+        self.width = longest_row(X.indptr) + 1
         self.max_changes, self.drop, self.grow = edits.moves(self.width)
 
     def combination(self) -> np.ndarray:
@@ -87,7 +77,7 @@ class WordHull(IdentityHull):
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         X = self.X
         sweep_words(
-            X.indptr, X.indices, X.data, self.tallies, self.delta, self.signs, self.weights,
+            X.indptr, X.indices, X.data, self.delta, self.signs, self.weights,
             self.squares, self.taus, self.mu, self.max_changes, self.drop, self.grow, self.intercept,
             f, order, gaps, np.empty((WORK_ROWS, self.width)), np.empty(self.width, dtype=np.int64),
         )  # fmt: skip
@@ -96,10 +86,9 @@ class WordHull(IdentityHull):
         # `deviate` shrinks infeasible deviations.
         super().restore(normals, taus)
         X, N = self.X, sp.csr_matrix(normals)
-        costs = np.ones(X.nnz) if self.shares else self.tallies.astype(np.float64)
         deviate(
             X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.taus,
-            self.max_changes, self.drop, self.grow, costs, np.zeros(X.shape[1]), self.delta,
+            self.max_changes, self.drop, self.grow, np.zeros(X.shape[1]), self.delta,
         )  # fmt: skip
 
     def pack(self):
@@ -151,16 +140,8 @@ class WordHull(IdentityHull):
     def losses(self, f):
         # `mu` has good guesses of the K-th largest gains.
         V, assign = self._directions(f, slice(None))
-        values, _ = self.edits.maxima(self.units, V, assign, self.mu)
+        values, _ = self.edits.maxima(self.X, V, assign, self.mu)
         return np.maximum(0.0, 1.0 - self.signs * f[self.X.shape[1] :].sum() + values)
-
-
-def _occurrences(X: sp.csr_matrix, tallies: np.ndarray) -> sp.csr_matrix:
-    """Return rows with one entry per occurrence of a word, each with an equal part of its value."""
-    units = sp.csr_matrix(X.shape, dtype=X.dtype)
-    units.indices, units.data = np.repeat(X.indices, tallies), np.repeat(X.data / tallies, tallies)
-    units.indptr = np.concatenate([[0], np.cumsum(tallies)])[X.indptr].astype(X.indptr.dtype)
-    return units
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

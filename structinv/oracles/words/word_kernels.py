@@ -48,16 +48,15 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**_PLAIN)
-def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, tau, mu, K, drop, grow,
+def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K, drop, grow,
                 intercept, f, order, gaps, work, place):  # fmt: skip
     """Update the block of each row in ``order``.
 
     This modifies ``delta``, ``tau``, ``mu``, ``f`` and ``gaps``. `word_blocks` describes the step of a
     row. The listed words are those with a deviation or a large gain.
 
-    The removal of word t takes ``tallies[t]`` edits, or one edit if ``tallies`` is empty. The workspaces
-    ``work`` (`WORK_ROWS` rows) and ``place`` (integers) have one column more than the longest row has
-    possible edits.
+    The workspaces ``work`` (`WORK_ROWS` rows) and ``place`` (integers) have one column more than the
+    longest row.
     """
     size, gain, b, q, dev, h, kappa = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6]
@@ -75,37 +74,17 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
         # The K-th gain changes little between updates, so words far below it are skipped.
         cut = _KEEP * mu[i]
-        if tallies.size:
-            # Each occurrence of a word has its own gain.
-            for t in range(length):
-                h[t] = max(drop * size[t], -grow * size[t]) / tallies[start + t]
-            while True:
-                for t in range(length):
-                    for _ in range(min(tallies[start + t], K) if h[t] > cut else 0):
-                        gain[above] = h[t]
-                        above += 1
-                if above >= K or cut == 0:
-                    break
-                above, cut = 0, 0.0
-        else:
-            if cut > 0:
-                count = changing(size, deviations, length, drop, grow, cut, place)
-                for t in range(count):
-                    value = size[place[t]]
-                    gain[above] = max(drop * value, -grow * value)
-                    above += gain[above] > cut
-            if above < K or cut == 0:
-                gains(size, length, drop, grow, gain)
-                above = length
+        if cut > 0:
+            count = changing(size, deviations, length, drop, grow, cut, place)
+            for t in range(count):
+                value = size[place[t]]
+                gain[above] = max(drop * value, -grow * value)
+                above += gain[above] > cut
+        if above < K or cut == 0:
+            gains(size, length, drop, grow, gain)
+            above = length
         top, threshold = largest(gain, above, K, mu[i])
-        if tallies.size:
-            cut = _KEEP * min(mu[i], threshold)
-            for t in range(length):
-                n = tallies[start + t]
-                place[count] = t
-                drops[count], grows[count], cap[count] = drop / n, grow / n, n
-                count += (h[t] > cut) | (delta[start + t] != 0)
-        elif above == length:
+        if above == length:
             count = changing(size, deviations, length, drop, grow, _KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
@@ -141,12 +120,13 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
 
 
 @njit(**_PLAIN)
-def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, costs, w,
-            delta):  # fmt: skip
+def deviate(
+    indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, w, delta
+):  # fmt: skip
     """Compute the deviations of rows, given their normals, shrunk to feasible ones.
 
     The workspace ``w`` contains zeros. The normals (``n_indptr``, ``n_indices``, ``n_data``) may lack
-    zeros that the rows store. The largest deviation of word j requires ``costs[j]`` edits.
+    zeros that the rows store.
     """
     for i in range(tau.size):
         for j in range(n_indptr[i], n_indptr[i + 1]):
@@ -157,7 +137,7 @@ def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, d
             change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
             delta[j] = change
             fraction = -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
-            cost += costs[j] * fraction
+            cost += fraction
         for j in range(indptr[i], indptr[i + 1]):
             if cost > K * tau[i]:
                 delta[j] *= K * tau[i] / cost

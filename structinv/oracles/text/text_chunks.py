@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.text.bounded_ratios import BoundedRatios, occurrence_gains
-from ..oracles.text.ratios import Normalization
-from ..oracles.text.text_edits import TokenEdits
-from ..oracles.text.text_grams import Documents, PlacedEdits
-from ..utils.matrices import ranges
-from .text_features import hashes
+from ...utils.html import Part
+from ...utils.matrices import ranges
+from .bounded_ratios import BoundedRatios, occurrence_gains
+from .ratios import TOLERANCE, Normalization
+from .text_grams import Documents, PlacedEdits
 from .text_phrases import search_in_places
-from .text_tokens import Found, Placed, TokenReader, Tokens, column_names
-
-# Parts of a token_pattern that match no blanks: groups, quantifiers, letters and sets of letters.
-_UNITS = re.compile(r"\(\?u\)|\(\?:|\((?!\?)|[)|*+?]|\{[\d,]+\}|\\[bBwdS]|\[(?:\\.|[^\]\\])+\]|\w")
-_BLANKS = [chr(code) for code in range(0x3001) if chr(code).isspace()]
+from .text_tokens import Placed, Search, TokenReader, Tokens, column_names
+from .token_edits import TokenEdits
+from .vectorizers import hashes, own_functions
 
 
 class Chunks(TokenReader):
     """Tokens with the blanks after them, for features of characters."""
+
+    reads_words = False
 
     def __init__(self, step: Any) -> None:
         super().__init__(step)
@@ -36,22 +35,11 @@ class Chunks(TokenReader):
                 f"tokens, without other vectorizers, got ngram_range={step.ngram_range!r} and "
                 f"analyzer={step.analyzer!r}: its columns mix features"
             )
-        words = step.analyzer == "word"
-        given = {
-            "analyzer": step.analyzer if callable(step.analyzer) else None,
-            "preprocessor": step.preprocessor,
-            "strip_accents": step.strip_accents if callable(step.strip_accents) else None,
-            "tokenizer": step.tokenizer if words else None,
-            "token_pattern": None
-            if not words or _between_blanks(step.token_pattern)
-            else step.token_pattern,
-        }
-        for name, value in given.items():
-            if value is not None:
-                raise TypeError(
-                    f"{self.name} must have no own {name} for edits of tokens, if a vectorizer counts "
-                    f"characters, got {value!r}: it may read several tokens together"
-                )
+        for name, value in own_functions(step).items():
+            raise TypeError(
+                f"{self.name} must have no own {name} for edits of tokens, if a vectorizer counts "
+                f"characters, got {value!r}: it may read several tokens together"
+            )
 
     @property
     def crosses(self) -> bool:
@@ -83,19 +71,23 @@ class Chunks(TokenReader):
         return self.counts_of_texts(map("".join, texts))
 
     def search(
-        self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
-    ) -> Callable[[np.ndarray, np.ndarray], Found]:
+        self,
+        texts: Sequence[Tokens],
+        edits: TokenEdits,
+        normalization: Normalization,
+        tolerance: float = TOLERANCE,
+    ) -> Search:
         allowed = [f"{token} " for token in self.allowed(edits.allowed or ())]
         documents, names, numbers = numbered(texts, allowed)
         most = int(edits.max_changes)
-        ratios = ChunkRatios(documents, normalization, edits.edit, most, self, names, numbers)
+        ratios = ChunkRatios(documents, normalization, edits.edit, most, tolerance, self, names, numbers)
 
         # Leading blanks stay the first token.
         kept = [[max(at, text[0].isspace()) for at in range(len(text))] for text in texts]
         return search_in_places(ratios, names, kept, texts)
 
-    def _written(self, text: str, tokens: Tokens, placed: Placed) -> str:
-        return "".join(placed.applied(tokens))
+    def _parts(self, text: str, tokens: Tokens, placed: Placed) -> list[Part]:
+        return placed.marked(tokens, lambda _, token: token)
 
     def counts_of_texts(self, texts: Iterable[str]) -> sp.csr_matrix:
         """Return the counts of the features of texts."""
@@ -288,15 +280,6 @@ class ChunkRatios(BoundedRatios):
                 places += range(int(first) + left, int(first) + right + 1)
                 features += [feature] * (right + 1 - left)
         return np.array([places, features], dtype=np.int64)
-
-
-def _between_blanks(pattern: str) -> bool:
-    """Return True if the matches of a pattern neither contain nor depend on blanks around them."""
-    units = _UNITS.findall(pattern)
-    classes = [unit for unit in units if unit.startswith("[")]
-    return "".join(units) == pattern and not any(
-        re.match(unit, blank) for unit in classes for blank in _BLANKS
-    )
 
 
 def numbered(texts: Sequence[Tokens], allowed: Sequence[str]) -> tuple[Documents, list[str], np.ndarray]:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import re
+import warnings
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.text.ratios import CountedWords, Normalization, RatioSearch, WordChanges
-from ..oracles.text.text_edits import TokenEdits
-from ..oracles.text.text_grams import UNKNOWN
-from .text_features import hashes, signed
+from ...utils.exceptions import TextEditsWarning
+from ...utils.html import Part
+from ...utils.matrices import ALL_ROWS, Rows
+from ...utils.texts import after_edits
+from ...utils.visible import shortened
+from .ratios import TOLERANCE, CountedWords, Normalization, RatioSearch
+from .text_grams import UNKNOWN
+from .token_edits import TokenEdits
+from .vectorizers import (
+    SIGMA_REASON,
+    SIGMA_REMEDY,
+    hashes,
+    lowers_by_neighbors,
+    own_functions,
+    signed,
+)
 
 Tokens = Sequence[str]
 # Number of made-up tokens that are hashed at most, to name a token of a column, and at a time. Of the
@@ -44,12 +57,26 @@ class Placed:
 
     def applied(self, tokens: Tokens) -> list[str]:
         """Return the tokens after the edits."""
-        edited: list[str] = []
+        parts = self.marked(tokens, lambda _, token: token)
+        return [token for kind, token in parts if kind != "deleted"]
+
+    def marked(self, tokens: Tokens, shown: Callable[[int, str], str]) -> list[Part]:
+        """Return all tokens as parts of the edited text.
+
+        `shown` is a function of the place after the edits and the token.
+        """
+        parts: list[Part] = []
+        n_left = 0
         for place in range(len(tokens) + 1):
-            edited += self.before(place)
-            if place < len(tokens) and place not in self.deleted:
-                edited.append(tokens[place])
-        return edited
+            for token in self.before(place):
+                parts.append(("inserted", shown(n_left, token)))
+                n_left += 1
+            if place < len(tokens) and place in self.deleted:
+                parts.append(("deleted", tokens[place]))
+            elif place < len(tokens):
+                parts.append(("kept", shown(n_left, tokens[place])))
+                n_left += 1
+        return parts
 
     def before(self, place: int) -> list[str]:
         """Return the tokens that are inserted at a position."""
@@ -64,13 +91,25 @@ class Found:
     ----------
     values, upper : arrays of shape (n,)
         Scores of the edited texts that are found, and upper bounds of the scores of all edited texts.
+    counts : callable
+        Function that returns the counts of the features of these edited texts, (n, d).
     placed : callable
-        Function from the number of a text to its edits.
+        Function from the place of a text among them to its edits.
     """
 
     values: np.ndarray
     upper: np.ndarray
+    counts: Callable[[], sp.csr_matrix]
     placed: Callable[[int], Placed]
+
+
+class Search(Protocol):
+    """Search for the worst edits of some texts along their directions.
+
+    The arguments are directions, that of each text, and the numbers of the texts.
+    """
+
+    def __call__(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found: ...
 
 
 class TokenReader(ABC):
@@ -81,6 +120,10 @@ class TokenReader(ABC):
     step : fitted CountVectorizer, TfidfVectorizer or HashingVectorizer
         The vectorizer.
     """
+
+    # Whether tokens are the words of the vectorizer, and whether their worst edits are found.
+    reads_words = True
+    exact = False
 
     def __init__(self, step: Any) -> None:
         self.step = step
@@ -101,15 +144,43 @@ class TokenReader(ABC):
         """Return the tokens of a text, stop words included."""
         return self._split(text)
 
+    def warn_of_neighbors(self, texts: Sequence[str], tokens: Sequence[Tokens], stacklevel: int) -> None:
+        """Warn if edits of a word of these texts may change other tokens."""
+        if lowers_by_neighbors(self.step, texts):
+            reason, remedy = SIGMA_REASON.format(self.name), SIGMA_REMEDY
+        else:
+            place = self._with_neighbors(texts, tokens) if own_functions(self.step) else None
+            if place is None:
+                return
+            reason = f"{self.name} reads words together with others in {shortened(texts[place], 40)!r}"
+            remedy = "use functions and patterns that read each word alone"
+        warnings.warn(
+            f"{reason}, so an edit of one word may change several tokens. These certificates hold for "
+            f"edits of tokens, not for edits of the text: {remedy}",
+            TextEditsWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+    def _with_neighbors(self, texts: Sequence[str], tokens: Sequence[Tokens]) -> int | None:
+        """Return the place of the first text whose tokens are not those of its words, or None."""
+        for place, (text, found) in enumerate(zip(texts, tokens, strict=True)):
+            if list(found) != [token for word in text.split() for token in self._split(word)]:
+                return place
+        return None
+
     @abstractmethod
     def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
         """Return the counts of the features of texts, given as tokens, (n, d)."""
 
     @abstractmethod
     def search(
-        self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
-    ) -> Callable[[np.ndarray, np.ndarray], Found]:
-        """Return a function from directions, and that of each text, to the worst edits."""
+        self,
+        texts: Sequence[Tokens],
+        edits: TokenEdits,
+        normalization: Normalization,
+        tolerance: float = TOLERANCE,
+    ) -> Search:
+        """Return the search for the worst edits of texts."""
 
     def allowed(self, entries: Sequence[Any]) -> list[str]:
         """Return allowed tokens as the vectorizer reads them.
@@ -128,8 +199,10 @@ class TokenReader(ABC):
                 )
         return [tokens[0] for tokens in found]
 
-    def edited(self, text: str, tokens: Tokens, placed: Placed) -> str:
-        """Return an edited text.
+    def parts(self, text: str, tokens: Tokens, placed: Placed) -> list[Part]:
+        """Return the parts of an edited text.
+
+        Each part has a kind, "kept", "deleted" or "inserted", and its text.
 
         Raises
         ------
@@ -138,20 +211,22 @@ class TokenReader(ABC):
         """
         intended = placed.applied(tokens)
         if intended == list(tokens):
-            return text
-        written = self._written(text, tokens, placed)
+            return [("kept", text)]
+        parts = [(kind, part) for kind, part in self._parts(text, tokens, placed) if part]
+        written = after_edits(parts)
         if list(self.tokens(written)) != intended:
             raise ValueError(
                 f"{self.name} would split the edited text {written[:80]!r} into other tokens than the "
                 "intended ones. Certificates are valid"
             )
-        return written
+        return parts
 
-    def _written(self, text: str, tokens: Tokens, placed: Placed) -> str:
+    def _parts(self, text: str, tokens: Tokens, placed: Placed) -> list[Part]:
         """Return the text with edits between its other characters, or the tokens in sequence."""
         step = self.step
         if callable(step.analyzer) or step.tokenizer is not None:
-            return " ".join(placed.applied(tokens))
+            blank = len(placed.applied(tokens)) - 1
+            return placed.marked(tokens, lambda at, token: token + " " * (at < blank))
         prepared, pattern = step.build_preprocessor()(text), re.compile(step.token_pattern)
         # Letters keep their case if they keep their places.
         text = text if len(prepared) == len(text) else prepared
@@ -160,12 +235,13 @@ class TokenReader(ABC):
         for place, (start, stop) in enumerate(spans):
             new = " ".join(placed.before(place))
             if place in placed.deleted:
-                parts += [text[at:start], new]
+                parts += [("kept", text[at:start]), ("deleted", text[start:stop]), ("inserted", new)]
                 at = stop
             elif new:
-                parts += [text[at:start], new, " "]
+                parts += [("kept", text[at:start]), ("inserted", f"{new} ")]
                 at = start
-        return " ".join(["".join([*parts, text[at:]]), *placed.before(len(spans))])
+        end = [("inserted", f" {token}") for token in placed.before(len(spans))]
+        return [*parts, ("kept", text[at:]), *end]
 
 
 class Words(TokenReader):
@@ -173,6 +249,8 @@ class Words(TokenReader):
 
     The code of a token is twice its feature, plus 1 if it lowers the count of a hashed feature.
     """
+
+    exact = True
 
     def __init__(self, step: Any) -> None:
         super().__init__(step)
@@ -194,15 +272,26 @@ class Words(TokenReader):
         return sp.csr_matrix((words.counts, words.indices, words.indptr), shape=shape)
 
     def search(
-        self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
-    ) -> Callable[[np.ndarray, np.ndarray], Found]:
+        self,
+        texts: Sequence[Tokens],
+        edits: TokenEdits,
+        normalization: Normalization,
+        tolerance: float = TOLERANCE,
+    ) -> Search:
         words, most = self._counted(texts), int(edits.max_changes)
-        search = RatioSearch(words, normalization, edits.edit, most, *self._insertable(edits.allowed))
+        masks = self._insertable(edits.allowed)
+        search = RatioSearch(words, normalization, edits.edit, most, *masks, tolerance)
 
-        def worst(V: np.ndarray, assign: np.ndarray) -> Found:
-            changes = search.worst(V * normalization.scale, assign)
-            placed = partial(_placed, self, texts, search, changes)
-            return Found(changes.values, changes.upper, placed)
+        def worst(V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found:
+            changes = search.worst(V * normalization.scale, assign, rows)
+            some = words.take(rows)
+
+            def placed(at: int) -> Placed:
+                text = texts[np.arange(len(words))[rows][at]]
+                return _placed(self, text, edits.edit, changes.of(some, at))
+
+            counts = partial(changes.edited, some, self.n_features)
+            return Found(changes.values, changes.upper, counts, placed)
 
         return worst
 
@@ -300,21 +389,15 @@ def _made_up_token(number: int) -> str:
     return f"zz{number:x}".translate(_LETTERS)
 
 
-def _placed(
-    reader: Words, texts: Sequence[Tokens], search: RatioSearch, changes: WordChanges, text: int
-) -> Placed:
-    """Return the edits of a text.
+def _placed(reader: Words, tokens: Tokens, edit: str, changes: dict[int, int]) -> Placed:
+    """Return the edits of a text with these changes of counts.
 
     The first tokens of a feature are deleted, and new tokens come last or replace deleted ones.
     """
-    words, edit, tokens = search.words, search.edit, texts[text]
-    own = slice(words.indptr[text], words.indptr[text + 1])
-    moves = zip(words.indices[own].tolist(), changes.moves[own].tolist(), strict=True)
-    added = zip(changes.added[text].tolist(), changes.amounts[text].tolist(), strict=True)
     codes = reader.codes_of(tokens)
     fewer: dict[int, int] = {}
     new: list[int] = []
-    for feature, move in (*moves, *added):
+    for feature, move in changes.items():
         # Deleted tokens of one sign change the count like inserted tokens of the other sign.
         code = 2 * feature + (move > 0)
         n_deleted = 0 if edit == "add" else min(abs(move), codes.count(code))

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.text.bounded_ratios import BoundedRatios
-from ..oracles.text.gram_ratios import GramRatios
-from ..oracles.text.ratios import Normalization
-from ..oracles.text.text_edits import TokenEdits
-from ..oracles.text.text_grams import Grams
-from .text_features import hashes
+from ...utils.matrices import ALL_ROWS, Rows
+from .bounded_ratios import BoundedRatios
+from .gram_ratios import GramRatios
+from .ratios import TOLERANCE, Normalization
+from .text_grams import Grams
 from .text_tokens import (
     Found,
     Placed,
+    Search,
     TokenReader,
     Tokens,
     column_names,
     unknown_token,
     without_replacements,
 )
+from .token_edits import TokenEdits
+from .vectorizers import hashes
 
 
 class Phrases(TokenReader):
@@ -48,8 +50,12 @@ class Phrases(TokenReader):
         return self._grams.counts(self._grams.encoded(map(self._kept, texts)))
 
     def search(
-        self, texts: Sequence[Tokens], edits: TokenEdits, normalization: Normalization
-    ) -> Callable[[np.ndarray, np.ndarray], Found]:
+        self,
+        texts: Sequence[Tokens],
+        edits: TokenEdits,
+        normalization: Normalization,
+        tolerance: float = TOLERANCE,
+    ) -> Search:
         grams, allowed = self._grams, None
         for text in texts:
             for token in text:
@@ -64,8 +70,8 @@ class Phrases(TokenReader):
                 sorted({number for number in known if number is not None}), dtype=np.int64
             )
         documents = grams.encoded(map(self._kept, texts))
-        ratios = GramRatios(documents, normalization, edits.edit, int(edits.max_changes), grams, allowed)
-
+        most = int(edits.max_changes)
+        ratios = GramRatios(documents, normalization, edits.edit, most, tolerance, grams, allowed)
         names = [*grams.names, unknown_token(grams.numbers.__contains__)]
         kept = [[at for at, token in enumerate(text) if token not in self._stops] for text in texts]
         return search_in_places(ratios, names, kept, texts)
@@ -87,8 +93,8 @@ class Phrases(TokenReader):
 
 def search_in_places(
     ratios: BoundedRatios, names: list[str], kept: list[list[int]], texts: Sequence[Tokens]
-) -> Callable[[np.ndarray, np.ndarray], Found]:
-    """Return a function from directions to the worst edits, with places in the texts.
+) -> Search:
+    """Return the search for the worst edits, with places in the texts.
 
     Parameters
     ----------
@@ -102,18 +108,19 @@ def search_in_places(
         Tokens of the texts.
     """
 
-    def worst(V: np.ndarray, assign: np.ndarray) -> Found:
-        changes = ratios.worst(V * ratios.normalization.scale, assign)
+    def worst(V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found:
+        changes = ratios.worst(V * ratios.normalization.scale, assign, rows)
+        numbers = np.arange(len(texts))[rows]
 
-        def placed(text: int) -> Placed:
-            edits, kind, places = changes.edits, changes.kinds[text], [*kept[text], len(texts[text])]
-            n = int(edits.counts[text])
-            spots = [places[at] for at in edits.spots[text, :n].tolist()]
+        def placed(at: int) -> Placed:
+            text, edits, kind = numbers[at], changes.edits, changes.kinds[at]
+            places, n = [*kept[text], len(texts[text])], int(edits.counts[at])
+            spots = [places[spot] for spot in edits.spots[at, :n].tolist()]
             if kind == "drop":
                 return Placed(spots)
-            tokens = [names[token] for token in edits.tokens[text, :n].tolist()]
+            tokens = [names[token] for token in edits.tokens[at, :n].tolist()]
             return Placed([] if kind == "add" else spots, list(zip(spots, tokens, strict=True)))
 
-        return Found(changes.values, changes.upper, placed)
+        return Found(changes.values, changes.upper, partial(ratios.edited, changes, rows), placed)
 
     return worst

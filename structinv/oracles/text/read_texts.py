@@ -1,0 +1,75 @@
+"""Texts as a fitted vectorizer reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .ratios import TOLERANCE, Normalization
+from .text_edits import STEPS, TextEdits
+from .text_readers import readers
+from .text_tokens import Search, TokenReader, Tokens
+from .token_edits import TokenEdits
+from .vectorizers import normalization_of
+
+
+@dataclass(frozen=True)
+class ReadTexts:
+    """Texts as a fitted vectorizer reads them.
+
+    Parameters
+    ----------
+    reader : TokenReader
+        Reader of the tokens.
+    normalization : Normalization
+        Values of the features, and norm of the rows.
+    tokens : sequence of sequences of str
+        Tokens of each text.
+    """
+
+    reader: TokenReader
+    normalization: Normalization
+    tokens: Sequence[Tokens]
+
+    @classmethod
+    def of(
+        cls, vectorizer: Any, texts: Sequence[str], tokens: Sequence[Tokens] | None = None
+    ) -> ReadTexts:
+        """Read texts, or take the words that a fit of the vectorizer has found in them."""
+        (reader,) = readers([vectorizer])
+        if tokens is None or not reader.reads_words:
+            tokens = list(map(reader.tokens, texts))
+        return cls(reader, normalization_of(vectorizer), tokens)
+
+    @cached_property
+    def rows(self) -> sp.csr_matrix:
+        """Rows of the texts, (n, d)."""
+        return self.normalized(self.reader.counts(self.tokens))
+
+    def normalized(self, counts: sp.csr_matrix) -> sp.csr_matrix:
+        """Return the rows of counted features."""
+        return self.normalization.rows(counts.indptr, counts.indices, counts.data)
+
+    def search(self, edits: TokenEdits) -> Search:
+        """Return the search for worst edits of these texts."""
+        return self.reader.search(self.tokens, edits, self.normalization)
+
+    def oracle(self, edits: TokenEdits, tolerance: float = TOLERANCE, bounds: bool = True) -> TextEdits:
+        """Return the oracle of edits of these texts."""
+        self.reader.check(edits)
+        return TextEdits(self.reader, self.tokens, edits, self.normalization, tolerance, bounds)
+
+    def check_rows(self, rows: sp.csr_matrix) -> None:
+        """Raise ValueError if the rows of the vectorizer are not those of its tokens."""
+        eps = float(np.finfo(np.result_type(rows.dtype, np.float32)).eps)
+        difference = abs(rows - self.rows)
+        if difference.nnz and difference.max() > 8 * STEPS * eps * abs(self.rows).max():
+            raise ValueError(
+                "the rows of the vectorizer are not those of its tokens: they differ by up to "
+                f"{difference.max():.2g} on the given texts"
+            )
