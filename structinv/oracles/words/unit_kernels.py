@@ -112,8 +112,16 @@ def worst_of_length(
         # Stage 0 is the row, 1 its smallest edits, 2 and 3 bound q, and 4 is the search.
         stage, theta = 0, 0.0
         while True:
-            n_top = 0
+            n_top, spared, fewest = 0, -1, np.inf
+            for t in range(own if free and not l1 and stage > 1 else 0):
+                # After stage 1, a free row has an unchanged feature.
+                f, x = indices[start + t], data[start + t]
+                _, gain = _move(alpha * v[f], theta, l1, x, least[t], largest[t])
+                if gain < fewest:
+                    spared, fewest = t, gain
             for item in range(own + last - first if stage > 0 else 0):
+                if item == spared:
+                    continue
                 if item < own:
                     f, x = indices[start + item], data[start + item]
                     z, gain = _move(alpha * v[f], theta, l1, x, least[item], largest[item])
@@ -175,7 +183,7 @@ def worst_of_length(
                     stage, alpha, theta = 2, 0.0, 1.0
                 continue
             if stage == 1:
-                # All features are removed or small, so that only their ratios count.
+                # All features change and are small: the largest ratio if no feature is unchanged.
                 floor = best
                 if own == 0:
                     bound = best
@@ -183,7 +191,7 @@ def worst_of_length(
                 stage, alpha, theta = 2, 0.0, 1.0
                 continue
             if stage == 2:
-                lowest = (smallest if l1 else smallest * smallest) if free else q
+                lowest = smallest if free and l1 else q
                 lowest *= 1.0 - _ROUNDING
                 left_a, left_q = a, q
                 stage, theta = 3, -1.0
@@ -211,16 +219,15 @@ def worst_of_length(
             bound, place, at, before, after = largest_below(slopes, heights, n_lines, lowest, highest)
             if bound - best <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
                 break
-            # The tangent at this place, or the line through the edits on both sides.
+            # The tangent of the curve of this ratio, or for ratios below 0, the line through the edits on
+            # both sides.
             theta = bound / (2.0 * np.sqrt(place))
             if place < at_q[at]:
                 end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (left_a, left_q)
             else:
                 end_a, end_q = (at_a[after], at_q[after]) if after >= 0 else (right_a, right_q)
-            if end_q != at_q[at]:
-                chord = (at_a[at] - end_a) / (at_q[at] - end_q)
-                if chord >= 0.0 or best < 0.0:
-                    theta = chord
+            if best < 0.0 and end_q != at_q[at]:
+                theta = (at_a[at] - end_a) / (at_q[at] - end_q)
             known = False
             for line in range(n_lines):
                 known = known or abs(slopes[line] - theta) <= 1e-13 * abs(theta)
