@@ -335,8 +335,9 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
         warnings.warn(
             f"all rows have Euclidean length 1, and {type(oracle).__name__} edits single features. "
             "In a normalized text, an edited word changes all features, so these certificates do not "
-            f"hold for edits of the text. Pass UnitLength(oracle), such as UnitLength(FDrop({counted.most})), "
-            "which divides edited rows by their length, or certify edits of tokens with "
+            "hold for edits of the text. Pass UnitLength(oracle), such as "
+            f"UnitLength(FDrop({counted.most})), which divides edited rows by their length, or certify "
+            "edits of tokens with "
             f"certify(pipeline, TokenEdits('drop', {counted.most}), texts)",
             TextEditsWarning,
             stacklevel=stacklevel,

@@ -203,12 +203,13 @@ def worst_of_length(
                 continue
             height += _ROUNDING * (size + abs(theta) * q)
             if l1:
+                # If no edit has a larger ratio than theta, it is the largest.
+                bound = theta + max(height, 0.0) / lowest if best > theta else best
                 n_lines += 1
-                if best > theta and n_lines < _MOST_LINES:
-                    theta = best
-                    continue
-                bound = theta + max(height, 0.0) / lowest
-                break
+                if best <= theta or n_lines == _MOST_LINES:
+                    break
+                theta = best
+                continue
             at = n_lines
             while at > 0 and slopes[at - 1] > theta:
                 slopes[at], heights[at] = slopes[at - 1], heights[at - 1]
@@ -219,8 +220,7 @@ def worst_of_length(
             bound, place, at, before, after = largest_below(slopes, heights, n_lines, lowest, highest)
             if bound - best <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
                 break
-            # The tangent of the curve of this ratio, or for ratios below 0, the line through the edits on
-            # both sides.
+            # The tangent of the curve of this ratio; below 0, the line through the edits on both sides.
             theta = bound / (2.0 * np.sqrt(place))
             if place < at_q[at]:
                 end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (left_a, left_q)

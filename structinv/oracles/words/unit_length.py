@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -141,7 +139,10 @@ class UnitLength(InvarianceOracle):
         in_threads(maximize, n, 8 * size)
         points = with_data(rows, edited)
         if value.size:
-            chosen, indptr = np.arange(most) < n_added[:, None], np.concatenate([[0], np.cumsum(n_added)])
+            chosen, indptr = (
+                np.arange(most) < n_added[:, None],
+                np.concatenate([[0], np.cumsum(n_added)]),
+            )
             additions = sp.csr_matrix((raised[chosen], added[chosen], indptr), shape=rows.shape)
             additions.sort_indices()
             points = points + additions
