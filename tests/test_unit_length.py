@@ -181,11 +181,11 @@ def test_training_agrees_with_a_list_of_edited_rows(solver):
     )
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     fitted = [
-        InvariantLinearSVC(oracle, C=2.0, tol=1e-5, solver=solver, random_state=0)
+        InvariantLinearSVC(oracle, C=2.0, tol=1e-4, solver=solver, random_state=0)
         for oracle in (UnitLength(FDrop(1)), RemovedShares())
     ]
     ours, listed = (model.fit(X, y) for model in fitted)
-    assert ours.solution_.gap <= 1e-4
+    assert ours.solution_.gap <= 1e-4 * ours.solution_.primal
     np.testing.assert_allclose(ours.decision_function(X), listed.decision_function(X), atol=1e-2)
 
 

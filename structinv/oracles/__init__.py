@@ -42,6 +42,7 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "fdrop": FDrop,
     "fadd": FAdd,
     "fedit": FEdit,
+    "unit_length": UnitLength,
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
@@ -64,7 +65,6 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "shared": Shared,
     "budget": Budget,
     "weighted": Weighted,
-    "unit_length": UnitLength,
 }
 
 __all__ = [

@@ -33,10 +33,10 @@ def _move(v, theta, l1, x, low, high):
 
 @njit(**_PLAIN)
 def worst_of_length(
-    indptr, indices, data, V, assign, most, low, high, value, present, fixed, where, listed, l1,
+    indptr, indices, data, V, assign, most, low, high, value, tallest, present, fixed, where, listed, l1,
     tolerance, values, upper, edited, added, raised, n_added,
 ):  # fmt: skip
-    """Compute edited rows z of the same length that maximize ``<v, z>``, and an upper bound.
+    """Maximize ``<v, z>`` over edited rows z of the same length, with upper bounds.
 
     Let a be the product ``<v, z>`` of an edited row and q its squared length, or its length for l1. All
     pairs (q, a) lie below the lines ``a = H(theta) + theta q``, where H(theta) is the largest
@@ -57,12 +57,14 @@ def worst_of_length(
         Range of the factors of features in the row.
     value : array of shape (d,)
         Largest increase of each feature; empty if there are no additions.
+    tallest : float
+        Largest one of `value`.
     present : bool
         Whether features in the row may also be increased.
     fixed : array of bool of shape (d,)
         Features that may not change.
     where, listed : arrays of int
-        Features to add for direction p: ``listed[where[p] : where[p + 1]]``.
+        Features to add for direction p, by falling weight: ``listed[where[p] : where[p + 1]]``.
     l1 : bool
         Whether the length is the sum of absolute values.
     tolerance : float
@@ -113,6 +115,7 @@ def worst_of_length(
         stage, theta = 0, 0.0
         while True:
             n_top, spared, fewest = 0, -1, np.inf
+            rest = max(-theta, 0.0) * (tallest if l1 else tallest * tallest)
             for t in range(own if free and not l1 and stage > 1 else 0):
                 # After stage 1, a free row has an unchanged feature.
                 f, x = indices[start + t], data[start + t]
@@ -127,6 +130,9 @@ def worst_of_length(
                     z, gain = _move(alpha * v[f], theta, l1, x, least[item], largest[item])
                 else:
                     f = listed[first + item - own]
+                    if n_top == most and max(alpha * v[f], 0.0) * tallest + rest <= top[most - 1]:
+                        # No later feature has a larger gain.
+                        break
                     if marks[f] == i:
                         continue
                     z, gain = _move(alpha * v[f], theta, l1, 0.0, 0.0, value[f])
@@ -199,7 +205,8 @@ def worst_of_length(
             if stage == 3:
                 highest, right_a, right_q = q * (1.0 + _ROUNDING), a, q
                 stage, alpha = 4, 1.0
-                theta = best if l1 else best / (2.0 * np.sqrt(max(q0, lowest)))
+                # The line of slope 0 shows whether all ratios are below 0.
+                theta = best if l1 else max(best, 0.0) / (2.0 * np.sqrt(max(q0, lowest)))
                 continue
             height += _ROUNDING * (size + abs(theta) * q)
             if l1:

@@ -1,4 +1,4 @@
-"""Edits of the words of rows that keep their length, such as TF-IDF rows of unit length."""
+"""Edits of the words of rows that keep their length, such as TF-IDF rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = FDrop, FScale, FAdd, FEdit
 
 
 class UnitLength(InvarianceOracle):
-    r"""Edits of features, then division by the length, such as in rows of `TfidfVectorizer`.
+    r"""Edits of features of rows that are divided by their length, such as TF-IDF.
 
     .. math:: S(x) = \{ |x| \, z / |z| : z \in S_{oracle}(x) \}
 
@@ -54,12 +54,13 @@ class UnitLength(InvarianceOracle):
 
     Notes
     -----
-    Support functions are exact for ``norm="l1"``. For ``norm="l2"``, they have a relative error below
-    1e-9 if the largest product is positive. For negative products, `Support.upper` is a bound.
+    Support functions are exact for ``norm="l1"``. For ``norm="l2"``, they are nearly exact if the
+    largest product is positive. Otherwise `Support.upper` is a bound with the correct sign.
+    The certified accuracy of two-class models without intercept is therefore exact.
 
-    The value of an addition has the unit of the given row. In a text of length L before the norm, an
-    inserted word has the value idf / L. S(x) contains all smaller values: ``value=idf / L`` is
-    sufficient for all texts of length L or more. For exact values use `TokenEdits`.
+    The value of an addition has the unit of the given row. In a text of length L before the division,
+    an inserted word has the value idf / L. S(x) contains all smaller values: ``value=idf / L`` is
+    sufficient for all texts of length L or more. `TokenEdits` has the exact values.
 
     Examples
     --------
@@ -131,18 +132,16 @@ class UnitLength(InvarianceOracle):
         def maximize(part: slice) -> None:
             worst_of_length(
                 rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part], most,
-                edits.low, edits.high, value, edits.present and value.size > 0, fixed, where, words,
-                self.norm == "l1", _TOLERANCE, values[part], upper[part], edited, added[part],
-                raised[part], n_added[part],
+                edits.low, edits.high, value, value.max(initial=0.0), edits.present and value.size > 0,
+                fixed, where, words, self.norm == "l1", _TOLERANCE, values[part], upper[part], edited,
+                added[part], raised[part], n_added[part],
             )  # fmt: skip
 
         in_threads(maximize, n, 8 * size)
         points = with_data(rows, edited)
         if value.size:
-            chosen, indptr = (
-                np.arange(most) < n_added[:, None],
-                np.concatenate([[0], np.cumsum(n_added)]),
-            )
+            chosen = np.arange(most) < n_added[:, None]
+            indptr = np.concatenate([[0], np.cumsum(n_added)])
             additions = sp.csr_matrix((raised[chosen], added[chosen], indptr), shape=rows.shape)
             additions.sort_indices()
             points = points + additions
@@ -177,7 +176,8 @@ class UnitLength(InvarianceOracle):
 def _listed(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the features that may be among the `most` best additions of each direction.
 
-    A feature with at least the weight and the value of another one has at least its gain.
+    A feature with at least the weight and the value of another one has at least its gain. The features
+    of a direction have falling weights.
     """
     words = np.flatnonzero(value)
     order = words[np.argsort(-value[words], kind="stable")]
@@ -185,5 +185,6 @@ def _listed(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np
     for v, kept in zip(V, parts, strict=True):
         number = skyband(v, order, most, np.empty(most), kept) if len(order) else 0
         kept.resize(number, refcheck=False)
+        kept[:] = kept[np.argsort(-v[kept], kind="stable")]
     where = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return where, np.concatenate([*parts, np.empty(0, dtype=np.int64)])
