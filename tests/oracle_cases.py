@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations, product
 from typing import Any
 
 import cvxpy as cp
@@ -44,6 +45,7 @@ from structinv.oracles import (
     Shifts,
     TangentDerivative,
     Trajectory,
+    UnitLength,
     Weighted,
 )
 
@@ -169,6 +171,23 @@ def edits(
 
 def words(K: int, low: float, high: float, grades: Any = None) -> Builder:
     return edits(K, low, high, grades=grades)
+
+
+def of_length(K: int, low: float, high: float, value: Any = 0.0) -> Builder:
+    """At most K edits, with the l1 length of the row: the corners are those of the edits, rescaled."""
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        ends = np.stack([x, low * x, high * x, np.where(x == 0, value, x)], axis=1)
+        places = [np.array(some) for some in combinations(range(len(x)), K)]
+        corners = [x]
+        for some, of_each in product(places, product(range(4), repeat=K)):
+            corners.append(x.copy())
+            corners[-1][some] = ends[some, of_each]
+        members = np.unique(corners, axis=0)
+        lengths, wanted = np.abs(members).sum(axis=1), np.abs(x).sum() if x.any() else 1.0
+        return cp.max((members * (wanted / np.where(lengths > 0, lengths, 1.0))[:, None]) @ v)
+
+    return build
 
 
 def box(radius: Any, grades: Any = None) -> Builder:
@@ -454,6 +473,20 @@ CASES = [
         any_order(),
     ),
     Case("weighted", Weighted(_reorderings, [0.5, 0.0, 2.0]), finite(_reorderings)),
+    # For norm="l2" the largest products below 0 have bounds only; see `test_unit_length.py`.
+    Case("unit_length-fdrop", UnitLength(FDrop(2), "l1"), of_length(2, 0.0, 1.0), sparse=True),
+    Case(
+        "unit_length-fedit",
+        UnitLength(FEdit(2, add=VALUES, allowed=[0, 2, 3, 4], scale=(0.5, 2)), "l1"),
+        of_length(2, 0.0, 2.0, VALUES),
+        sparse=True,
+    ),
+    Case(
+        "unit_length-only_for",
+        UnitLength(FDrop(2), "l1").only_for([1]) | FAdd(2).only_for(0),
+        union(only_for(of_length(2, 0.0, 1.0), [1]), only_for(_fadd, [0])),
+        sparse=True,
+    ),
     Case("union", FScale(2, 0.5, 3.0) | FDrop(2), union(_fscale, _fdrop), sparse=True),
     Case("union-dense", Box(RADII) | Ellipsoid(FACTOR, 0.5), union(_box, _ball)),
     Case("compose-additive", Box(RADII) @ FScale(2, 0.5, 3.0), additive_after(_box, _fscale)),

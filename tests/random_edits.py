@@ -82,6 +82,17 @@ def added(K: int, low: float, high: float, value: Any, present: bool = False) ->
     return edit
 
 
+def of_length(edit: Edit) -> Edit:
+    """What an edit makes of the row, with the row's l1 length."""
+
+    def edited(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+        made, wanted = edit(x, label, rng, lean), np.abs(x).sum(axis=1, keepdims=True)
+        lengths = np.abs(made).sum(axis=1, keepdims=True)
+        return made * np.where(wanted > 0, wanted, 1.0) / np.where(lengths > 0, lengths, 1.0)
+
+    return edited
+
+
 def box(radius: Any) -> Edit:
     return lambda x, label, rng, lean: x + np.broadcast_to(radius, x.shape) * _signs(rng, lean)
 
@@ -241,6 +252,9 @@ EDITS: dict[str, Edit] = {
     "flip": warped((np.diag([1.0, -1.0]), 0.0)),
     "permutations": lambda x, label, rng, lean: rng.permuted(x, axis=1),
     "weighted": _permuted,
+    "unit_length-fdrop": of_length(_fdrop),
+    "unit_length-fedit": of_length(added(2, 0.0, 2.0, VALUES)),
+    "unit_length-only_for": one_of(if_label(of_length(_fdrop), [1]), if_label(_fadd, [0])),
     "union": one_of(_fscale, _fdrop),
     "union-dense": one_of(box(RADII), _ball),
     "compose-additive": after(box(RADII), _fscale),

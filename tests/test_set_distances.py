@@ -30,6 +30,7 @@ from structinv.oracles import (
     TangentDerivative,
     Trajectory,
     Union,
+    UnitLength,
 )
 from structinv.oracles.geometry import region_of
 from structinv.regions import pair_tables
@@ -50,7 +51,10 @@ WITH_REGION = [case for case in CASES if has_region(case)]
 X = rows(0)[0][:3] + 1.0
 Y = rows(1)[0][:3]
 # Words, labels, and covers that nobody knows.
-UNTOLD = (FScale, FDrop, FAdd, FEdit, OnlyFor, Protected, Union, Compose, Discounted, Shared, Budget)
+UNTOLD = (
+    FScale, FDrop, FAdd, FEdit, UnitLength, OnlyFor, Protected, Union, Compose, Discounted, Shared,
+    Budget,
+)  # fmt: skip
 
 
 def test_only_oracles_without_a_list_or_a_region_are_skipped():

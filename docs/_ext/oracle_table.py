@@ -16,6 +16,7 @@ CHANGES = {
     "fdrop": "up to K features, set to 0",
     "fadd": "up to K absent features, added",
     "fedit": "up to K edits of several kinds",
+    "unit_length": "the same edits, then division by the length of the row",
     "box": "every feature, within a radius",
     "ellipsoid": "the vector, within a ball or an ellipsoid",
     "tangent": "the vector, along given directions",

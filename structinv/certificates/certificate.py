@@ -321,13 +321,13 @@ def common(values: Sequence[str | None]) -> str | None:
 
 
 def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
-    """Warn if the oracle counts edits and all rows have length 1.
+    """Warn if the oracle counts edits of single features and all rows have length 1.
 
     An edit of the input changes the length, and therefore all other values. There is no warning if every
     row has a single entry: such rows may have length 1 without normalization.
     """
     counted = oracle.counted()
-    if counted is None:
+    if counted is None or not oracle.coordinatewise:
         return
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
     step = max(1, X.shape[0] // ROWS_TO_CHECK)
@@ -335,8 +335,10 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
         warnings.warn(
             f"all rows have Euclidean length 1, and {type(oracle).__name__} edits single features. "
             "In a normalized text, an edited word changes all features, so these certificates do not "
-            "hold for edits of the text. Pass norm=None to TfidfVectorizer, or certify edits of tokens "
-            f"with certify(pipeline, TokenEdits('drop', {counted.most}), texts)",
+            "hold for edits of the text. Pass UnitLength(oracle), such as "
+            f"UnitLength(FDrop({counted.most})), which divides edited rows by their length, or certify "
+            "edits of tokens with "
+            f"certify(pipeline, TokenEdits('drop', {counted.most}), texts)",
             TextEditsWarning,
             stacklevel=stacklevel,
         )

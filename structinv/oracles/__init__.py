@@ -33,6 +33,7 @@ from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted
 from .words.edits import FAdd, FDrop, FEdit, FScale
+from .words.unit_length import UnitLength
 
 # Tests of oracles and solvers iterate over this table.
 REGISTRY: dict[str, type[InvarianceOracle]] = {
@@ -41,6 +42,7 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "fdrop": FDrop,
     "fadd": FAdd,
     "fedit": FEdit,
+    "unit_length": UnitLength,
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
@@ -102,6 +104,7 @@ __all__ = [
     "TokenEdits",
     "Trajectory",
     "Union",
+    "UnitLength",
     "Weighted",
     "check_oracle",
     "teo2007_transforms",
