@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 from structinv import InvariantLinearSVC, TextEditsWarning, certify, report, select_changes
 from structinv.inspection import security_curve
 from structinv.model_selection import certified_accuracy_scorer
-from structinv.oracles import Box, FAdd, FDrop, FEdit, Protected
+from structinv.oracles import Box, FAdd, FDrop, FEdit, Protected, UnitLength
 
 from .test_text import TEXTS, Y
 
@@ -159,3 +159,11 @@ class TestEveryEntryWarns:
             "not to its own input. CountVectorizer(ngram_range=(1, 2)) counts groups of words. One"
             in ((tmp_path / "report.html").read_text())
         )
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_edits_of_rows_that_keep_their_length_pass_without_a_warning(norm):
+    model = make_pipeline(TfidfVectorizer(norm=norm), LinearSVC()).fit(TEXTS, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TextEditsWarning)
+        certify(model, UnitLength(FDrop(1), norm), TEXTS, Y)

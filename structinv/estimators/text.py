@@ -329,7 +329,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         texts, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
         texts.reader.check(edits)
         placed, _ = self._worst_edits(texts, labels, edits, may_change(restrict(edits), labels))
-        return list(map(texts.reader.parts, as_texts(X), texts.tokens, placed))
+        return texts.reader.parts(as_texts(X), texts.tokens, placed)
 
     def rows_of(self, X: Any) -> Matrix:
         """Transform texts to the rows that the weights multiply.

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..certificates.certificate import Certificate, WorstChange
+from ..estimators import InvariantTextClassifier
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text import label_margins, may_change, of_labels, token_edits
 from ..oracles import Identity, InvarianceOracle
@@ -21,7 +22,7 @@ from ..oracles.text.token_edits import TokenEdits
 from ..utils.matrices import Matrix
 from ..utils.texts import after_edits, as_texts
 from .checked_model import checked_model
-from .layers import Layers, check_fitted, layers
+from .layers import Layers, check_fitted, layers, transformed
 from .linear_models import ORDERS, LinearClassifier
 from .naive_bayes import compared_with
 from .text_features import Block, text_blocks
@@ -70,7 +71,7 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
 
     Parameters
     ----------
-    estimator : fitted Pipeline
+    estimator : fitted Pipeline or InvariantTextClassifier
         Text vectorizer and linear classifier, as for `certify`.
     oracle : TokenEdits or OnlyFor
         Edits of tokens, for all texts or `only_for` some labels.
@@ -87,7 +88,8 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
     Raises
     ------
     TypeError, ValueError
-        As for `certify`. Also if the oracle does not edit tokens, or if no text has the edited tokens.
+        As for `certify`. Also if the oracle does not edit tokens, or if the vectorizer would read other
+        tokens in an edited text, as own functions may do.
 
     See Also
     --------
@@ -110,6 +112,8 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
     if edits is None:
         raise TypeError(f"oracle must be TokenEdits(edit, max_changes), got {oracle!r}")
     parts = layers(estimator)
+    if isinstance(parts.head, InvariantTextClassifier):
+        return parts.head.worst_case(transformed(X, parts.before), y, oracle=oracle)
     return [text for worst in _worst_texts(parts, X, y, oracle, edits) for text in worst.texts()]
 
 
@@ -231,8 +235,7 @@ class TextPipeline:
 
         def edited_texts() -> list[str]:
             placed = (best[at]() if at in best else Placed() for at in range(len(texts)))
-            parts = map(self.readers[0].parts, texts, tokens, placed)
-            return list(map(after_edits, parts))
+            return list(map(after_edits, self.readers[0].parts(texts, tokens, placed)))
 
         change = WorstChange(attacked, np.minimum(margins, attacked), rounding, None)
         return WorstTexts(change, edited_texts, n_features > 0)

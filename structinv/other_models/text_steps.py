@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..oracles import FAdd, FDrop, FEdit, InvarianceOracle
+from ..oracles import FAdd, FDrop, FEdit, InvarianceOracle, UnitLength
 from ..oracles.text.vectorizers import SIGMA_REASON, SIGMA_REMEDY, lowers_by_neighbors, vectorizers
 from ..utils.exceptions import TextEditsWarning
 from .text_features import scaling
@@ -78,6 +78,8 @@ def _other_edits_of(
     if kind.__module__.startswith(_MIXING):
         return f"{name} mixes all words in each feature", f"remove {name}"
     norm = getattr(step, "norm", None) if kind in (*scaling(), *vectorizers()) else None
+    if any(isinstance(part, UnitLength) and part.norm == norm for part in _parts(oracle)):
+        norm = None
     # The rows show a Euclidean length of 1 if no step follows.
     if norm is not None and not (norm == "l2" and is_last):
         remedy = "remove Normalizer" if name == "Normalizer" else "pass norm=None"

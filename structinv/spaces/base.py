@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..oracles.checked_lists import listed
 from ..structures.competitors import Competitors
@@ -383,6 +384,25 @@ class Space(ABC):
         object
             One normal, in the form of this space.
         """
+
+    def mixtures(self, normals: Normals, shares: sp.csr_matrix) -> Normals:
+        """Return one normal for each row of coefficients.
+
+        Parameters
+        ----------
+        normals : object
+            Normals.
+        shares : CSR matrix of shape (n, m)
+            Coefficients of the m normals.
+
+        Returns
+        -------
+        object
+            The n normals, in the form of this space.
+        """
+        ends = zip(shares.indptr[:-1], shares.indptr[1:], strict=True)
+        parts = [(shares.indices[a:b], shares.data[a:b]) for a, b in ends]
+        return self.stack([self.mix(normals[some], share) for some, share in parts])
 
     @abstractmethod
     def gram(self, left: Normals, right: Normals) -> np.ndarray:

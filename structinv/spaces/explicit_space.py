@@ -159,6 +159,11 @@ class ExplicitSpace(Space):
         row = coefficients[None, :]
         return sp.csr_matrix(row) @ normals if sp.issparse(normals) else row @ normals
 
+    def mixtures(self, normals: Normals, shares: sp.csr_matrix) -> Normals:
+        if isinstance(normals, TensorRows):
+            return super().mixtures(normals, shares)
+        return shares @ normals
+
     def gram(self, left: Normals, right: Normals) -> np.ndarray:
         left, right = self._in_one_form([left, right])
         if isinstance(left, TensorRows):

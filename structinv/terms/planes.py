@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..spaces.tensor_rows import ComputedRows
 from ..utils.ascent import ascend
 from ..utils.jit import njit
+from ..utils.matrices import ranges
 
 # Idle planes are dropped if there are more than this fraction of the others, because copying costs time.
 IDLE_SHARE = 0.25
@@ -375,17 +377,17 @@ class WorkingSet:
         lightest_first = np.lexsort((self.alphas, self.blocks))
         start = self._by_block()[1]
         keep = np.ones(len(self), dtype=bool)
-        averages, offsets, alphas = [], [], []
-        for block in crowded:
-            light = lightest_first[start[block] : start[block + 1] - max_planes + 1]
-            keep[light] = False
-            alpha = self.alphas[light].sum()
-            share = self.alphas[light] / alpha if alpha > 0 else np.full(len(light), 1 / len(light))
-            averages.append(self.space.mix(self.normals[light], share))
-            offsets.append(share @ self.offsets[light])
-            alphas.append(alpha)
+        sizes = np.diff(start)[crowded] - max_planes + 1
+        where = np.concatenate([[0], np.cumsum(sizes)])
+        light = lightest_first[ranges(start[crowded], sizes)[0]]
+        keep[light] = False
+        alphas = np.add.reduceat(self.alphas[light], where[:-1])
+        total, size = np.repeat(alphas, sizes), np.repeat(sizes, sizes)
+        share = np.divide(self.alphas[light], total, out=1.0 / size, where=total > 0)
+        shares = sp.csr_matrix((share, light, where), shape=(len(crowded), len(self)))
+        averages, offsets = self.space.mixtures(self.normals, shares), shares @ self.offsets
         self._keep(keep)
-        self.add(self.space.stack(averages), np.array(offsets), crowded, np.array(alphas))
+        self.add(averages, offsets, crowded, alphas)
 
     def combination(self) -> np.ndarray:
         """Return the element f of the current dual variables."""

@@ -263,7 +263,7 @@ class RatioSearch:
                 added[part], amounts[part],
             )  # fmt: skip
 
-        in_threads(search, n, 64 * (len(words.indices) + n))
+        in_threads(search, n, 16 * (len(words.indices) + n))
         return WordChanges(values, upper, moves, added, amounts)
 
     def _insert_into_empty(

@@ -199,8 +199,10 @@ class TokenReader(ABC):
                 )
         return [tokens[0] for tokens in found]
 
-    def parts(self, text: str, tokens: Tokens, placed: Placed) -> list[Part]:
-        """Return the parts of an edited text.
+    def parts(
+        self, texts: Sequence[str], tokens: Sequence[Tokens], placed: Sequence[Placed]
+    ) -> list[list[Part]]:
+        """Return the parts of edited texts.
 
         Each part has a kind, "kept", "deleted" or "inserted", and its text.
 
@@ -209,17 +211,25 @@ class TokenReader(ABC):
         ValueError
             If the vectorizer would not find the edited tokens in a text.
         """
+        found = []
+        for place, each in enumerate(zip(texts, tokens, placed, strict=True)):
+            parts = self._parts_of(*each)
+            if parts is None:
+                raise ValueError(
+                    f"{self.name} would split the edited text X[{place}] into other tokens than the "
+                    f"intended ones: {shortened(texts[place], 40)!r}. Certificates are valid. Leave "
+                    "this text out, or use functions and patterns that read each word alone"
+                )
+            found.append(parts)
+        return found
+
+    def _parts_of(self, text: str, tokens: Tokens, placed: Placed) -> list[Part] | None:
+        """Return the parts of an edited text, or None if it would have other tokens."""
         intended = placed.applied(tokens)
         if intended == list(tokens):
             return [("kept", text)]
         parts = [(kind, part) for kind, part in self._parts(text, tokens, placed) if part]
-        written = after_edits(parts)
-        if list(self.tokens(written)) != intended:
-            raise ValueError(
-                f"{self.name} would split the edited text {written[:80]!r} into other tokens than the "
-                "intended ones. Certificates are valid"
-            )
-        return parts
+        return parts if list(self.tokens(after_edits(parts))) == intended else None
 
     def _parts(self, text: str, tokens: Tokens, placed: Placed) -> list[Part]:
         """Return the text with edits between its other characters, or the tokens in sequence."""
