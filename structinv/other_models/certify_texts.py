@@ -234,7 +234,7 @@ class TextPipeline:
                 attacked[changed] = np.minimum(attacked[changed], reached)
 
         def edited_texts() -> list[str]:
-            placed = (best[at]() if at in best else Placed() for at in range(len(texts)))
+            placed = [best[at]() if at in best else Placed() for at in range(len(texts))]
             return list(map(after_edits, self.readers[0].parts(texts, tokens, placed)))
 
         change = WorstChange(attacked, np.minimum(margins, attacked), rounding, None)

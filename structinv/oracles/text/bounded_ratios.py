@@ -19,6 +19,8 @@ from .text_grams import Documents, PlacedEdits
 _STEP = 1.15
 # Number of slopes for each row.
 _ROUNDS = 16
+# A round that improves less than this number times the tolerance is the last one of a row.
+_FEWER = 100.0
 # Relative difference of bounds that counts as equal.
 _SAME = 1e-9
 # Number of gains in memory at a time.
@@ -73,8 +75,9 @@ def occurrence_gains(
     removed = np.full((len(V), len(features)), -np.inf)
     before = normalization.values(counts)
     weights, fine = V[:, features], fine[:, features]
+    some = np.arange(len(features))
     for n in range(1, int(counts.max(initial=0)) + 1):
-        some = counts >= n
+        some = some[counts[some] >= n]
         after = normalization.values(counts[some] - n)
         lost = normalization.lengths(after) - normalization.lengths(before[some])
         gain = weights[:, some] * (after - before[some]) - fine[:, some] * lost
@@ -155,7 +158,7 @@ class BoundedRatios(ABC):
         lowest, highest = np.maximum(lowest, least), np.maximum(highest, least)
         slopes, heights = np.zeros((2, len(texts), _ROUNDS))
         n_lines, upper = np.zeros(len(texts), dtype=np.int64), np.full(len(texts), np.inf)
-        places, same = q.copy(), max(self.tolerance, _SAME)
+        places, same = q.copy(), max(_FEWER * self.tolerance, _SAME)
         wanted = best.values / (1.0 if norm == "l1" else 2.0 * np.sqrt(np.maximum(q, least)))
         for _ in range(_ROUNDS):
             theta = _rounded(wanted[left])
@@ -165,6 +168,7 @@ class BoundedRatios(ABC):
             left, theta = left[new], theta[new]
             if not len(left):
                 break
+            before = upper.copy(), best.values.copy()
             gain = best.heights(left, theta, 1.0)
             slopes[left, n_lines[left]] = theta
             heights[left, n_lines[left]] = a[left] - theta * q[left] + gain
@@ -178,7 +182,10 @@ class BoundedRatios(ABC):
                 n_lines[left] += 1
                 bounds_below(slopes, heights, n_lines, lowest, highest, upper, places)
                 wanted[left] = upper[left] / (2.0 * np.sqrt(places[left]))
-            left = left[upper[left] - best.values[left] > same * (1.0 + np.abs(upper[left]))]
+            slack = np.minimum(
+                upper - best.values, np.maximum(before[0] - upper, best.values - before[1])
+            )
+            left = left[slack[left] > same * (1.0 + np.abs(upper[left]))]
         return best.result(np.maximum(upper, np.where(empties, 0.0, -np.inf)))
 
     def edited(self, changes: BoundedChanges, rows: Rows) -> sp.csr_matrix:

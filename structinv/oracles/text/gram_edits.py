@@ -15,9 +15,60 @@ from ...utils.resources import check_memory
 from ...utils.ties import best_first
 from .bounded_ratios import occurrence_gains
 from .ratios import Normalization
-from .text_grams import Documents, Grams, PlacedEdits
+from .text_grams import CreatableFeatures, Documents, Grams, PlacedEdits
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
+
+
+@dataclass(frozen=True)
+class GramTexts:
+    """Texts with the n-grams of their features.
+
+    Parameters
+    ----------
+    documents : Documents
+        Texts.
+    grams : Grams
+        N-grams of the features.
+    normalization : Normalization
+        Values of counted features.
+    """
+
+    documents: Documents
+    grams: Grams
+    normalization: Normalization
+
+    def gains(self, V: np.ndarray, slopes: np.ndarray, n_edits: int) -> np.ndarray:
+        """Bound the gains of created features, and the negative gains of removed pairs.
+
+        A pair is a feature and its count in a text. The gains hold for at most `n_edits` edits.
+        """
+        features, counts, _ = self.pairs
+        n_created = 2 * self.grams.longest * n_edits
+        created, removed = occurrence_gains(V, slopes, self.normalization, features, counts, n_created)
+        return np.hstack([created, -removed])
+
+    @cached_property
+    def features(self) -> sp.csr_matrix:
+        """Features of each text."""
+        return short_indices(self.grams.counts(self.documents))
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features and counts of all pairs, and the number of the pair at each token.
+
+        The numbers are behind those of the features that edits create.
+        """
+        found, starts = self.grams.ending(self.documents), self.documents.starts
+        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        of_text = owners[:, None] * (self.grams.n_features + 1) + found + 1
+        _, inverse, counts = np.unique(of_text, return_inverse=True, return_counts=True)
+        counts = counts[inverse].reshape(found.shape)
+        known, most = found >= 0, int(counts.max(initial=0)) + 1
+        keys, numbers = np.unique(found[known] * most + counts[known], return_inverse=True)
+        ending = np.full(found.shape, -1, dtype=np.int64)
+        ending[known] = numbers + self.grams.n_features
+        return keys // most, keys % most, ending
 
 
 @dataclass(frozen=True)
@@ -31,12 +82,8 @@ class GramEdits:
 
     Parameters
     ----------
-    documents : Documents
+    texts : GramTexts
         Texts.
-    grams : Grams
-        N-grams of the features.
-    normalization : Normalization
-        Values of counted features.
     edit : {"drop", "add", "replace"}
         Kind of edit.
     most : int
@@ -46,22 +93,10 @@ class GramEdits:
         allowed.
     """
 
-    documents: Documents
-    grams: Grams
-    normalization: Normalization
+    texts: GramTexts
     edit: str
     most: int
     allowed: np.ndarray | None
-
-    def gains(self, V: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Bound the gains of created features, and the negative gains of removed pairs.
-
-        A pair is a feature and its count in a text.
-        """
-        features, counts, _ = self._pairs
-        n_created = 2 * self.grams.longest * self.most
-        created, removed = occurrence_gains(V, slopes, self.normalization, features, counts, n_created)
-        return np.hstack([created, -removed])
 
     def worst(
         self, rows: np.ndarray, gains: np.ndarray, assign: np.ndarray
@@ -73,7 +108,7 @@ class GramEdits:
         rows : array of int of shape (n,)
             Numbers of the texts.
         gains : array of shape (p, n_gains)
-            Results of `gains`.
+            Results of `GramTexts.gains`.
         assign : array of int of shape (n,)
             Row of `gains` for each text.
         """
@@ -94,21 +129,21 @@ class GramEdits:
         """Return the largest number of edits of these texts; at least 1, as a length of arrays."""
         if self.edit == "add" or not len(rows):
             return self.most
-        starts = self.documents.starts
+        starts = self.texts.documents.starts
         return max(min(self.most, int((starts[rows + 1] - starts[rows]).max())), 1)
 
     @property
     def _is_path(self) -> bool:
         """True if deletions create n-grams."""
-        return self.edit == "drop" and self.grams.longest > 1
+        return self.edit == "drop" and self.texts.grams.longest > 1
 
     @property
     def _binary(self) -> bool:
-        return self.normalization.terms == "binary"
+        return self.texts.normalization.terms == "binary"
 
     def _by_paths(self, gains: np.ndarray, most: int) -> Callable[..., None]:
-        n, documents = self.grams.longest, self.documents
-        created = self.grams.created(documents, self.most)
+        n, documents = self.texts.grams.longest, self.texts.documents
+        created = self._created
 
         def maximize(
             rows: Any, assign: Any, counts: Any, spots: Any, inserted: Any, values: Any
@@ -116,44 +151,49 @@ class GramEdits:
             longest = documents.longest(rows)
             best, removal = np.empty((longest + 1, most + 1, n - 1)), np.empty((longest, n + 1))
             worst_deletions(
-                documents.starts, self._pairs[2], created.where, created.entries, not self._binary, rows,
-                gains, assign, most, removal, best, np.zeros(best.shape, dtype=np.int64),
+                documents.starts, self.texts.pairs[2], created.where, created.entries, not self._binary,
+                rows, gains, assign, most, removal, best, np.zeros(best.shape, dtype=np.int64),
                 np.empty((n - 1, most + 1, most + 1)), counts, spots, values,
             )  # fmt: skip
 
         return maximize
 
+    @cached_property
+    def _created(self) -> CreatableFeatures:
+        return self.texts.grams.created(self.texts.documents, self.most)
+
     def _by_spots(self, gains: np.ndarray, most: int) -> Callable[..., None]:
-        longest, repeats, features = self.grams.longest, not self._binary, self._features
+        longest, repeats, features = self.texts.grams.longest, not self._binary, self.texts.features
         drops, adds = self.edit == "drop", self.edit == "add"
         ranked, n_ranked = self._ranked(gains, most)
 
         def maximize(rows: Any, assign: Any, *results: Any) -> None:
             n = len(rows)
             created = np.empty((n, most, 0 if drops else longest * (longest + 1) // 2), dtype=np.int64)
-            creation, scores = np.zeros((n, most)), np.empty(self.documents.longest(rows))
+            creation, scores = np.zeros((n, most)), np.empty(self.texts.documents.longest(rows))
             if not drops:
                 new_features(
                     features.indptr, features.indices, rows, gains, assign, ranked, n_ranked, repeats,
                     most, np.full(gains.shape[1], -1, dtype=np.int64), created, creation,
                 )  # fmt: skip
             worst_spots(
-                self.documents.starts, self._pairs[2], adds, not (adds and longest == 1), repeats, rows,
-                gains, assign, most, created, creation, scores, np.empty(most, dtype=np.int64), *results,
+                self.texts.documents.starts, self.texts.pairs[2], adds, not (adds and longest == 1),
+                repeats, rows, gains, assign, most, created, creation, scores,
+                np.empty(most, dtype=np.int64), *results,
             )  # fmt: skip
 
         return maximize
 
     def _ranked(self, gains: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """Return insertable features with positive gains by direction and order, best first."""
-        n, insertable = self.grams.longest, self.grams.holding(self.allowed)
+        n, insertable = self.texts.grams.longest, self.texts.grams.holding(self.allowed)
         # If features are binary, a text takes the best features that it lacks, so more are listed.
-        limit = n * most + longest_row(self._features.indptr) if self._binary else 1
-        limit = max(min(limit, self.grams.n_features), 1)
+        limit = n * most + longest_row(self.texts.features.indptr) if self._binary else 1
+        limit = max(min(limit, self.texts.grams.n_features), 1)
         ranked = np.full((len(gains), n, limit), -1, dtype=np.int64)
         n_ranked = np.zeros((len(gains), n), dtype=np.int64)
         for m in range(0 if self.edit == "drop" else n):
-            allowed = np.flatnonzero(insertable & (self.grams.orders == m + 1))
+            allowed = np.flatnonzero(insertable & (self.texts.grams.orders == m + 1))
             for p, gain in enumerate(gains[:, allowed]):
                 best = np.flatnonzero(gain > 0)
                 best = allowed[best[best_first(gain[best], limit)]]
@@ -162,33 +202,11 @@ class GramEdits:
 
     def _tokens_of(self, features: np.ndarray) -> np.ndarray:
         """Return the token of each single-token feature; -1 for other features and feature -1."""
-        of_feature = np.full(self.grams.n_features + 1, -1, dtype=np.int64)
-        known = np.flatnonzero(self.grams.feature_of >= 0)
-        of_feature[self.grams.feature_of[known]] = known
+        of_feature = np.full(self.texts.grams.n_features + 1, -1, dtype=np.int64)
+        known = np.flatnonzero(self.texts.grams.feature_of >= 0)
+        of_feature[self.texts.grams.feature_of[known]] = known
         return of_feature[features]
 
     def _work(self, rows: np.ndarray) -> int:
-        starts = self.documents.starts
+        starts = self.texts.documents.starts
         return int((starts[rows + 1] - starts[rows]).sum()) * (1 + self.most)
-
-    @cached_property
-    def _features(self) -> sp.csr_matrix:
-        """Features of each text."""
-        return short_indices(self.grams.counts(self.documents))
-
-    @cached_property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features and counts of all pairs, and the number of the pair at each token, or -1.
-
-        The numbers are behind those of the features that edits create.
-        """
-        found, starts = self.grams.ending(self.documents), self.documents.starts
-        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        of_text = owners[:, None] * (self.grams.n_features + 1) + found + 1
-        _, inverse, counts = np.unique(of_text, return_inverse=True, return_counts=True)
-        counts = counts[inverse].reshape(found.shape)
-        known, most = found >= 0, int(counts.max(initial=0)) + 1
-        keys, numbers = np.unique(found[known] * most + counts[known], return_inverse=True)
-        ending = np.full(found.shape, -1, dtype=np.int64)
-        ending[known] = numbers + self.grams.n_features
-        return keys // most, keys % most, ending

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .bounded_ratios import BoundedRatios
-from .gram_edits import GramEdits
+from .gram_edits import GramEdits, GramTexts
 from .text_grams import Documents, Grams, PlacedEdits
 
 
@@ -37,10 +37,11 @@ class GramRatios(BoundedRatios):
     def found(
         self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
     ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
+        gains = self._texts.gains(V, slopes, self.most)
         for parts in self._parts:
             total, listed = np.zeros(len(rows)), []
             for part in parts:
-                edits, values = part.worst(rows, part.gains(V, slopes), assign)
+                edits, values = part.worst(rows, gains, assign)
                 total += values
                 listed.append((edits, part.edit))
             yield total, listed
@@ -54,5 +55,8 @@ class GramRatios(BoundedRatios):
         return [self._edits("drop", n) + self._edits("add", self.most - n) for n in every]
 
     def _edits(self, edit: str, most: int) -> list[GramEdits]:
-        given = self.documents, self.grams, self.normalization
-        return [GramEdits(*given, edit, most, self.allowed)] if most > 0 else []
+        return [GramEdits(self._texts, edit, most, self.allowed)] if most > 0 else []
+
+    @cached_property
+    def _texts(self) -> GramTexts:
+        return GramTexts(self.documents, self.grams, self.normalization)
