@@ -21,6 +21,7 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv import InvariantTextClassifier
 from structinv.inspection import explain_edit
@@ -63,9 +64,7 @@ train, y_train, test, y_test = texts[:400], y[:400], texts[400:], y[400:]
 attack = TokenEdits("drop", max_changes=5)
 filters = {}
 for name, max_changes in [("plain", 0), ("robust", 5)]:
-    model = InvariantTextClassifier(
-        "drop", max_changes=max_changes, C=0.1, fit_intercept=False, random_state=0
-    )
+    model = InvariantTextClassifier("drop", max_changes, CountVectorizer(), C=0.1, random_state=0)
     filters[name] = model.fit(train, y_train)
     certificate = model.certify(test, y_test, oracle=attack)
     print(f"{name:<7} accuracy {model.score(test, y_test):.3f}", end="")
