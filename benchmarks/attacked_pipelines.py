@@ -37,7 +37,8 @@ from sklearn.model_selection import FixedThresholdClassifier, train_test_split
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.svm import LinearSVC
-from text import edited, sms
+from text import sms
+from text_certificates import edited
 
 from structinv import certify, worst_texts
 from structinv.oracles import TokenEdits

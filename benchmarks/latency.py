@@ -46,7 +46,7 @@ def main() -> None:
     moved = FixedThresholdClassifier(
         FrozenEstimator(pipeline), threshold=0.1, pos_label="spam", response_method="decision_function"
     ).fit(texts, y)
-    tokens = InvariantTextClassifier("drop", 5, C=0.01, fit_intercept=False, random_state=0)
+    tokens = InvariantTextClassifier("drop", 5, CountVectorizer(), C=0.01, random_state=0)
     tokens.fit(texts, y)
     one = texts[:1]
     calls = {

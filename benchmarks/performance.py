@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from report import parser_of, table, write_record
 from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier
 from structinv.datasets import make_mail_like
@@ -108,7 +109,9 @@ def rows_of_one_row() -> list[list[str]]:
     X, y = mails(2000, 2000)
     words = InvariantLinearSVC(FDrop(5), C=0.01, fit_intercept=False, random_state=0).fit(X, y)
     texts = [" ".join(f"word{n}" for n in X[row].indices[:30]) for row in range(400)]
-    text = InvariantTextClassifier("drop", max_changes=3, C=0.1, random_state=0).fit(texts, y[:400])
+    text = InvariantTextClassifier("drop", 3, CountVectorizer(), C=0.1, random_state=0).fit(
+        texts, y[:400]
+    )
     digits, labels = load_digits(return_X_y=True)
     digits = digits / 16
     kernel = InvariantSVC(Shifts(1), C=10.0, random_state=0).fit(digits[:500], labels[:500])

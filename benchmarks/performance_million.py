@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from performance import mails, seconds_of
 from report import parser_of, table, write_record
+from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv import InvariantLinearSVC, InvariantTextClassifier
 from structinv.oracles import FAdd, FDrop, FEdit
@@ -58,7 +59,7 @@ def rows_of(n_rows: int) -> list[list[str]]:
         add(name, InvariantLinearSVC(oracle, C=20 / n_rows, **options), X)
     texts = as_texts(X)
     for edit in ("drop", "add"):
-        model = InvariantTextClassifier(edit, max_changes=EDITS, C=20 / n_rows, **options)
+        model = InvariantTextClassifier(edit, EDITS, CountVectorizer(), C=20 / n_rows, **options)
         add(f'texts, InvariantTextClassifier("{edit}", {EDITS})', model, texts)
     return rows
 

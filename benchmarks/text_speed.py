@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from mail import add_data_option
 from report import parser_of, table, versions, write_record
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import train_test_split
 from speed import memory_mark
 from text import sms
@@ -24,7 +25,7 @@ from structinv import InvariantTextClassifier
 from structinv.solvers import FrankWolfe
 
 TRAIN = 4000
-# What happens to tokens, to how many, the longest n-grams, weights, and C.
+# What happens to tokens, to how many, the longest n-grams, their values, and C.
 SETTINGS = (
     ("replace", 2, 1, "binary", 0.1),
     ("replace", 2, 1, "binary", 10.0),
@@ -43,8 +44,9 @@ def fit(folder: Path, setting: tuple, solver: str, tol: float, limit: float) -> 
     train, _ = train_test_split(np.arange(len(texts)), train_size=TRAIN, random_state=0, stratify=y)
     known, labels = [texts[i] for i in train], y[train]
     model = InvariantTextClassifier(
-        words, most, (1, longest), weights, only_for="spam", C=C, solver=SOLVERS[solver], tol=tol,
-        max_seconds=limit, random_state=0,
+        words, most, CountVectorizer(ngram_range=(1, longest), binary=weights == "binary"),
+        only_for="spam", C=C, solver=SOLVERS[solver], tol=tol, max_seconds=limit, fit_intercept=True,
+        random_state=0,
     )  # fmt: skip
     model.fit(known[:60], labels[:60])
     before, began, worked = memory_mark("VmRSS"), time.perf_counter(), time.process_time()
