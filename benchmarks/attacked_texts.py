@@ -52,13 +52,7 @@ def trees(**options: Any) -> Any:
 def robust(texts: list[str], y: np.ndarray) -> Any:
     """The robust model with the chosen C."""
     model = InvariantTextClassifier(
-        "add",
-        10,
-        CountVectorizer(binary=True),
-        only_for="spam",
-        fit_intercept=True,
-        tol=1e-3,
-        random_state=0,
+        "add", 10, CountVectorizer(binary=True), only_for="spam", fit_intercept=True, random_state=0
     )
     scorer = certified_accuracy_scorer(TokenEdits("add", 10).only_for("spam"))
     search = GridSearchCV(model, {"C": [0.01, 0.1, 1.0]}, scoring=scorer, cv=3)

@@ -148,7 +148,7 @@ def candidates(source: str) -> dict[str, dict[str, tuple[Any, Any]]]:
         for weight in weights
     }
     logistic = {
-        f"C {C}, ham {weight['ham']}": LogisticRegression(C=C, class_weight=weight, max_iter=300)
+        f"C {C}, ham {weight['ham']}": LogisticRegression(C=C, class_weight=weight, solver="liblinear")
         for C in (1, 10, 100)
         for weight in weights
     }
