@@ -99,9 +99,10 @@ def write_record(path: Path | None, data: str, seeds: str = "", **points: Any) -
     """Write all tables of this run, with its command and versions, if a path is given."""
     if path is not None:
         options = sys.argv[1:]
-        if "--record" in options:
-            at = options.index("--record")
-            del options[at : at + 2]
+        for file in ("--record", "--state"):
+            if file in options:
+                at = options.index(file)
+                del options[at : at + 2]
         script = Path(sys.argv[0])
         command = ["python", f"{script.parent.name}/{script.name}", *options]
         Record(

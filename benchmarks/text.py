@@ -128,6 +128,8 @@ def draw_of(source: str, folder: Path, seed: int) -> Draw:
 # Numbers of edits, and those of replacements.
 SHORT, LONG = ((1, 3, 5), (1, 3)), ((5, 10, 20), (5, 10))
 SOURCES = {**dict.fromkeys(ENRON, LONG), "SMS": SHORT, "SpamAssassin": LONG}
+# Random draws, if the command does not name their number.
+DRAWS = {**dict.fromkeys(ENRON, 1), "SMS": 3, "SpamAssassin": 3}
 
 
 def columns_of(source: str) -> list[tuple[str, int]]:
@@ -277,7 +279,8 @@ def show(title: str, key: str, columns: list[tuple[str, int]], runs: list[dict[s
 
 def main() -> None:
     """Print the tables of all sources."""
-    parser = parser_of(__doc__, list(SOURCES), 5)
+    parser = parser_of(__doc__, list(SOURCES))
+    parser.add_argument("--repeats", type=int, help="random draws of each source")
     add_data_option(parser)
     parser.add_argument("--state", type=Path, help="file of finished draws")
     options = parser.parse_args()
@@ -286,29 +289,28 @@ def main() -> None:
     done: dict[str, Any] = {}
     if options.state and options.state.exists():
         done = json.loads(options.state.read_text(encoding="utf-8"))
-    for seed in range(options.repeats):
+    planned = {source: options.repeats or DRAWS[source] for source in options.rows}
+    for seed in range(max(planned.values())):
         for source in options.rows:
-            if f"{source} {seed}" not in done:
+            if seed < planned[source] and f"{source} {seed}" not in done:
                 done[f"{source} {seed}"] = one_draw(source, options.data, seed)
                 if options.state:
                     write_json(options.state, done)
     runs = {
-        source: [done[key] for seed in range(99) if (key := f"{source} {seed}") in done]
-        for source in SOURCES
+        source: [done[f"{source} {seed}"] for seed in range(number)]
+        for source, number in planned.items()
     }
-    runs = {source: found for source, found in runs.items() if found}
     for source, found in runs.items():
-        title = f"{source}: spam detected at 1 % false positives, %; {len(found)} draws"
+        title = f"{source}: spam detected at 1 % false positives, %; draws: {len(found)}"
         show(title, source.lower(), columns_of(source), found)
     boxes = [run for source in ENRON for run in runs.get(source, [])]
     if boxes:
-        title = f"Unseen mailboxes: spam detected at 1 % false positives, %; {len(boxes)} draws"
+        title = f"Unseen mailboxes: spam detected at 1 % false positives, %; draws: {len(boxes)}"
         show(title, "unseen", columns_of(ENRON[0]), boxes)
-    write_record(
-        options.record,
-        "Enron mailboxes 1 to 3; SMS spam collection; SpamAssassin bodies; duplicates removed",
-        "; ".join(f"{source} {len(found)} draws" for source, found in runs.items()),
-    )
+    names = {"SMS": "SMS spam collection", "SpamAssassin": "SpamAssassin bodies"}
+    data = "; ".join(names.get(source, f"unseen mailbox {source}") for source in runs)
+    numbers = ", ".join(f"{len(found)} of {source}" for source, found in runs.items())
+    write_record(options.record, f"{data}; duplicates removed", f"random draws: {numbers}")
 
 
 if __name__ == "__main__":
