@@ -150,7 +150,7 @@ def candidates(source: str) -> dict[str, dict[str, tuple[Any, Any]]]:
         for weight in weights
     }
     logistic = {
-        f"C {C}, ham {weight['ham']}": LogisticRegression(C=C, class_weight=weight, solver="liblinear")
+        f"C {C}, ham {weight['ham']}": LogisticRegression(C=C, class_weight=weight, max_iter=300)
         for C in (1, 10, 100)
         for weight in weights
     }

@@ -118,5 +118,5 @@ ax.set(
 # because a deleted word changes all other values. With ``TokenEdits`` all certificates hold. Of the
 # same filters, 151 and 191 texts are certified.
 #
-# Certify texts with ``TokenEdits``, whatever the vectorizer. See also
+# Certify texts with ``TokenEdits``, for any of these vectorizers. See also
 # :class:`~structinv.TextEditsWarning` and :doc:`/guide/texts`.

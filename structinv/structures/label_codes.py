@@ -12,6 +12,9 @@ from ..utils.labels import places_of
 from ..utils.matrices import refuse_masked
 from ..utils.parameters import brief
 
+# Number of labels in messages.
+_MOST_SHOWN = 10
+
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes and the index of each row's label among them.
@@ -37,8 +40,7 @@ def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.
     codes = np.searchsorted(classes, y)
     known = classes[np.minimum(codes, len(classes) - 1)] == y
     if not np.all(known):
-        unknown = np.unique(np.asarray(y)[~known]).tolist()
-        raise ValueError(f"y contains labels that are not among the classes: {unknown}")
+        raise _unknown(np.unique(np.asarray(y)[~known]).tolist(), classes)
     return classes, codes
 
 
@@ -49,9 +51,18 @@ def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         raise ValueError(f"classes must be without duplicates, got {classes}")
     codes = np.array([places.get(label, -1) for label in y], dtype=np.int64)
     if np.any(codes < 0):
-        unknown = list(dict.fromkeys(y[codes < 0].tolist()))
-        raise ValueError(f"y contains labels that are not among the classes: {unknown}")
+        raise _unknown(list(dict.fromkeys(y[codes < 0].tolist())), classes)
     return codes
+
+
+def _unknown(labels: list[Any], classes: np.ndarray) -> ValueError:
+    """Return the error for labels that are no classes; it has the first classes."""
+    listed = classes[:_MOST_SHOWN].tolist()
+    more = f" and {len(classes) - len(listed)} more" if len(classes) > len(listed) else ""
+    return ValueError(
+        f"y contains labels that are not among the classes: {labels[:_MOST_SHOWN]}; classes are "
+        f"{listed}{more}"
+    )
 
 
 def check_named_labels(argument: str, named: Iterable[Any], classes: np.ndarray) -> None:
