@@ -6,7 +6,8 @@ What you will learn: for which vectorizers a certificate of features holds for t
 does not.
 
 :func:`~structinv.certify` certifies the input of a linear model, which is a row of numbers. An attacker
-deletes words of a text. The example certifies five filters, and then tries every deletion of three words.
+deletes words of a text. The example certifies five filters, and then tries every deletion of three
+words.
 """
 
 # %%
