@@ -22,7 +22,7 @@ from structinv.solvers import (
     check_solver,
     solve,
 )
-from structinv.solvers.stopping import AnyOf, Stall
+from structinv.solvers.stopping import AnyOf, Progress, Stall
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
@@ -373,3 +373,17 @@ def test_a_subclass_of_joined_rules_keeps_its_reason():
     both = Both((Iterations(5), Seconds(60)))
     assert (both | Stall(500)).rules == (both, Stall(500))
     assert len((Iterations(5) | Seconds(60) | Stall(500)).rules) == 3
+
+
+@pytest.mark.parametrize(
+    ("gap", "attained", "status"),
+    [
+        (0.2, 0.05, Status.ORACLE_TOO_COARSE),
+        (0.12, 0.09, None),
+        (0.12, 0.11, None),
+        (0.09, 0.01, Status.CONVERGED),
+    ],
+)
+def test_a_run_goes_on_if_bounds_are_nearly_tight(gap, attained, status):
+    progress = Progress(1, 10, 0.0, gap, attained, [], True, lambda: None)
+    assert Gap(0.1).reason(progress) is status
