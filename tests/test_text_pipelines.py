@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import (
     CountVectorizer,
     HashingVectorizer,
@@ -15,7 +16,13 @@ from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, Normalizer
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, certify, worst_texts
@@ -89,6 +96,15 @@ PIPELINES = {
     ),
     "selection": lambda: make_pipeline(
         TfidfVectorizer(), SelectKBest(chi2, k=6), MaxAbsScaler(), LinearSVC(random_state=0)
+    ),
+    "centered": lambda: make_pipeline(
+        TfidfVectorizer(),
+        TruncatedSVD(4, random_state=0),
+        StandardScaler(),
+        LinearSVC(C=0.1, intercept_scaling=3.0, random_state=0),
+    ),
+    "shifted": lambda: make_pipeline(
+        CountVectorizer(), TruncatedSVD(4, random_state=0), MinMaxScaler(), LogisticRegression()
     ),
     "bernoulli": lambda: make_pipeline(TfidfVectorizer(), BernoulliNB()),
     "hashing": lambda: make_pipeline(HashingVectorizer(n_features=8), LinearSVC(random_state=0)),

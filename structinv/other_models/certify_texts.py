@@ -215,7 +215,9 @@ class TextPipeline:
             reader.search(listed, edits, block.normalization)
             for reader, block in zip(self.readers, self.blocks, strict=True)
         ]
-        constants = of_labels(self.model.scores.intercept[:, None])[:, 0]
+        # Steps after the vectorizers may add constants to those of the classifier.
+        intercept = np.sum([block.scores.intercept for block in self.blocks], axis=0)
+        constants = of_labels(intercept[:, None])[:, 0]
         for shift in range(1, len(self.model.classes) if len(changed) else 0):
             offsets = constants[(labels + shift) % len(constants)] - constants[labels]
             all_found = [
