@@ -10,12 +10,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
-from sklearn.model_selection import GridSearchCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantTextClassifier, TextEditsWarning, certify
+from structinv import InvariantLinearSVC, InvariantTextClassifier, TextEditsWarning, certify, worst_texts
 from structinv.oracles import Box, FAdd, FDrop, TokenEdits
 
 from .covering import pairs
@@ -400,3 +401,30 @@ def test_parameters_that_change_after_a_fit_wait_for_the_next():
     model.set_params(vectorizer=CountVectorizer(ngram_range=(1, 2)), edit="add")
     model.set_params(edit="drop")
     np.testing.assert_array_equal(model.certify(UNSEEN).margins, before.certify(UNSEEN).margins)
+
+
+def test_margins_of_single_precision_rows_hold():
+    model = fitted("edit", 1, TfidfVectorizer(dtype=np.float32), tol=1e-3)
+    for most in (0, 1):
+        certificate = model.certify(UNSEEN, TRUTH, max_changes=most)
+        reached = margins(model, model.worst_case(UNSEEN, TRUTH, max_changes=most), TRUTH)
+        assert np.all(reached >= certificate.margins)
+
+
+def test_worst_texts_of_a_moved_threshold_are_those_of_the_classifier():
+    model = fitted("edit", 1)
+    moved = FixedThresholdClassifier(
+        FrozenEstimator(model), threshold=0.1, response_method="decision_function", pos_label="spam"
+    ).fit(TEXTS, Y)
+    oracle = TokenEdits("edit", 1)
+    assert worst_texts(moved, oracle, UNSEEN, TRUTH) == model.worst_case(UNSEEN, TRUTH, oracle=oracle)
+
+
+@pytest.mark.parametrize(("edit", "error"), [("drop", None), ("edit", MemoryError)])
+def test_huge_numbers_of_edits_end_early(edit, error):
+    model = fitted("drop", 1)
+    if error is None:
+        assert np.all(model.certify(UNSEEN, edit=edit, max_changes=10**9).margins <= 0)
+        return
+    with pytest.raises(error, match="reduce max_changes"):
+        model.certify(UNSEEN, edit=edit, max_changes=10**9)

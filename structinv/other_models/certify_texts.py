@@ -112,8 +112,9 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
     if edits is None:
         raise TypeError(f"oracle must be TokenEdits(edit, max_changes), got {oracle!r}")
     parts = layers(estimator)
-    if isinstance(parts.head, InvariantTextClassifier):
-        return parts.head.worst_case(transformed(X, parts.before), y, oracle=oracle)
+    if isinstance(parts.last, InvariantTextClassifier):
+        labels = estimator.predict(X) if y is None else y
+        return parts.last.worst_case(transformed(X, parts.steps), labels, oracle=oracle)
     return [text for worst in _worst_texts(parts, X, y, oracle, edits) for text in worst.texts()]
 
 

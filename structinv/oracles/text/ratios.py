@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.matrices import ALL_ROWS, Rows, in_threads
+from ...utils.resources import check_memory
 from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
 
 NORMS = {None: NONE, "l1": L1, "l2": L2}
@@ -245,6 +246,8 @@ class RatioSearch:
     ) -> WordChanges:
         """Return the edits with the largest ratio, for limits of the edits of each text."""
         n, counts, most = len(words), words.counts, max(self.most, 1)
+        what = f"{most} token edits of each of {n} texts"
+        check_memory(what, 40.0 * most * n, "reduce max_changes, or pass fewer texts")
         values, upper = np.zeros((2, n))
         moves = np.zeros(len(words.indices), dtype=np.int64)
         added, amounts = np.zeros((2, n, most), dtype=np.int64)

@@ -125,7 +125,9 @@ class _BoundTexts(BoundOracle):
         counts, normalization = found.counts(), self.oracle.normalization
         upper = found.upper if self.oracle.bounds else None
         points = normalization.rows(counts.indptr, counts.indices, counts.data)
-        return _TextSupport(points, upper, norm=normalization.norm)
+        dtype = np.dtype(self.oracle.reader.step.dtype)
+        unit = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+        return _TextSupport(points, upper, norm=normalization.norm, unit=unit)
 
     @cached_property
     def _search(self) -> Search:
@@ -139,14 +141,18 @@ class _TextSupport(Support):
     """Rows of the worst edited texts, with rounding errors of all edited texts."""
 
     norm: str | None = None
+    # Rounding unit of the rows of the vectorizer.
+    unit: float = 0.0
 
     def rounding(
         self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, constant_sizes: np.ndarray
     ) -> np.ndarray:
         """Bound the rounding errors of scores, from the largest sum of absolute terms."""
+        factor = max(1.0, self.unit / float(np.finfo(np.float64).eps))
         if self.norm is None:
-            return super().rounding(V, sizes, assign, constant_sizes)
+            return factor * super().rounding(V, sizes, assign, constant_sizes)
         squared = (sizes * sizes).sum(axis=1)
         largest = np.sqrt(squared) if self.norm == "l2" else sizes.max(axis=1, initial=0.0)
         size = largest[assign]
-        return (1 + STEPS) * rounding_bound(self.points, size + constant_sizes) + 2 * TIES * size
+        bound = (1 + STEPS) * rounding_bound(self.points, size + constant_sizes)
+        return factor * bound + 2 * TIES * size

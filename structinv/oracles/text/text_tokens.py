@@ -289,6 +289,8 @@ class Words(TokenReader):
         tolerance: float = TOLERANCE,
     ) -> Search:
         words, most = self._counted(texts), int(edits.max_changes)
+        if edits.edit in ("drop", "replace"):
+            most = min(most, max(map(len, texts), default=0))
         masks = self._insertable(edits.allowed)
         search = RatioSearch(words, normalization, edits.edit, most, *masks, tolerance)
 
