@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates.certificate import Certificate
@@ -388,12 +387,12 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         self, texts: ReadTexts, labels: BoundStructure, edits: TokenEdits, allowed: np.ndarray
     ) -> tuple[list[Placed], np.ndarray]:
         """Return the edits of each text with the smallest margin over all competitors, and margins."""
-        codes, weights = labels.codes, of_labels(self.coef_)
+        codes = labels.codes
         search = texts.search(edits)
         margins = label_margins(self._scores(texts.rows), codes)
         best = [Placed()] * len(codes)
-        for shift in range(1, len(weights)):
-            found = search(np.roll(weights, -shift, axis=0) - weights, codes)
+        for shift in range(1, len(self.classes_)):
+            found = search(to_other_labels(self.coef_, shift), codes)
             reached = label_margins(self._scores(texts.normalized(found.counts())), codes)
             better = allowed & (reached < margins)
             margins[better] = reached[better]
@@ -439,7 +438,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
     def _fit_vectorizer(self, texts: list[str]) -> tuple[Any, ReadTexts]:
         """Return the fitted vectorizer and the texts as it reads them."""
-        vectorizer, tokens = fit_and_split(clone(self._given_vectorizer()), texts)
+        vectorizer, tokens = fit_and_split(self._given_vectorizer(), texts)
         return vectorizer, ReadTexts.of(vectorizer, texts, tokens)
 
     def _certified_inputs(
@@ -520,6 +519,12 @@ def token_edits(oracle: InvarianceOracle | None) -> TokenEdits | None:
 def of_labels(values: np.ndarray) -> np.ndarray:
     """Return one row of weights per label, which is 0 for the first of two."""
     return values if len(values) > 1 else np.vstack([np.zeros_like(values), values])
+
+
+def to_other_labels(coef: np.ndarray, shift: int) -> np.ndarray:
+    """Return the weights of another label minus those of each label."""
+    weights = of_labels(coef)
+    return np.roll(weights, -shift, axis=0) - weights
 
 
 def label_margins(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..certificates.certificate import Certificate, WorstChange
 from ..estimators import InvariantTextClassifier
 from ..estimators.target_labels import one_label_a_row
-from ..estimators.text import label_margins, may_change, of_labels, token_edits
+from ..estimators.text import label_margins, may_change, of_labels, to_other_labels, token_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.text.text_edits import STEPS
 from ..oracles.text.text_readers import readers
@@ -222,7 +222,7 @@ class TextPipeline:
         for shift in range(1, len(self.model.classes) if len(changed) else 0):
             offsets = constants[(labels + shift) % len(constants)] - constants[labels]
             all_found = [
-                search(_differences(block.scores.coef, shift), labels)
+                search(to_other_labels(block.scores.coef, shift), labels)
                 for block, search in zip(self.blocks, searches, strict=True)
             ]
             upper = np.sum([found.upper for found in all_found], axis=0) + offsets
@@ -264,9 +264,3 @@ class TextPipeline:
         units = [block.unit for block in self.blocks]
         eps = max(float(np.finfo(scores.coef.dtype).eps), scores.unit, *units)
         return n_features, 2.0 * eps * (scores.n_steps + STEPS) * terms * np.max(sizes, axis=1)
-
-
-def _differences(coef: np.ndarray, shift: int) -> np.ndarray:
-    """Return the weights of another label minus those of each label."""
-    weights = of_labels(coef)
-    return np.roll(weights, -shift, axis=0) - weights

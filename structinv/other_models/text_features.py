@@ -43,7 +43,7 @@ class Block:
 
     def values(self, counts: sp.csr_matrix) -> np.ndarray:
         """Return the scores of counted texts, (n, n_outputs)."""
-        rows = self.normalization.rows(counts.indptr, counts.indices, counts.data)
+        rows = self.normalization.rows(counts)
         return self.scores.values(rows)
 
     def sizes(self, counts: sp.csr_matrix, n_edits: int) -> np.ndarray:
@@ -53,7 +53,7 @@ class Block:
             return np.sqrt((weights * weights).sum(axis=1))[None] + self.scores.intercept_size
         if norm == "l1":
             return weights.max(axis=1, initial=0.0)[None] + self.scores.intercept_size
-        rows = self.normalization.rows(counts.indptr, counts.indices, np.abs(counts.data))
+        rows = self.normalization.rows(abs(counts))
         largest = (weights * np.abs(self.normalization.scale)).max(axis=1, initial=0.0)
         return np.asarray(abs(rows) @ weights.T) + n_edits * largest + self.scores.intercept_size
 

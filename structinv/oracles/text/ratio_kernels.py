@@ -429,6 +429,31 @@ def largest_below(slopes, heights, n_lines, lowest, highest):
 
 
 @njit(**_PLAIN)
+def add_line(
+    slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
+):  # fmt: skip
+    """Insert a line by slope, and return the largest ratio below all lines.
+
+    The slope of the chord at its place follows. The chord joins the edits on both sides of the place,
+    which have the scores `at_a` and squared lengths `at_q`. It is NaN if these lengths are equal.
+    `ends` are a and q of the shortest row, then those of the longest row.
+    """
+    at = n_lines
+    while at > 0 and slopes[at - 1] > theta:
+        slopes[at], heights[at] = slopes[at - 1], heights[at - 1]
+        at_a[at], at_q[at] = at_a[at - 1], at_q[at - 1]
+        at -= 1
+    slopes[at], heights[at], at_a[at], at_q[at] = theta, height, a, q
+    bound, place, at, before, after = largest_below(slopes, heights, n_lines + 1, lowest, highest)
+    if place < at_q[at]:
+        end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (ends[0], ends[1])
+    else:
+        end_a, end_q = (at_a[after], at_q[after]) if after >= 0 else (ends[2], ends[3])
+    chord = np.nan if end_q == at_q[at] else (at_a[at] - end_a) / (at_q[at] - end_q)
+    return bound, place, chord
+
+
+@njit(**_PLAIN)
 def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
     """Compute the largest ratio below the lines of each row, and the q of it.
 
@@ -511,7 +536,7 @@ def worst_ratios(
     used, change = np.zeros(widest, np.int64), np.zeros(widest, np.int64)
     new, amount = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
     slopes, heights = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
-    at_a, at_q = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
+    at_a, at_q, ends = np.empty(_MOST_LINES), np.empty(_MOST_LINES), np.empty(4)
     nothing, no_signs = words[:0], signs[:0]
     for i in range(len(rows)):
         r = rows[i]
@@ -544,7 +569,7 @@ def worst_ratios(
                 for e in range(start, stop):
                     moves[e] = -counts[e]
         n_lines, lowest, highest, stage, theta, alpha = 0, least, np.inf, 0, 0.0, 1.0
-        left_a, left_q, right_a, right_q = 0.0, 0.0, 0.0, 0.0
+        ends[:] = 0.0
         if norm != NONE:
             # The first two lines bound q itself.
             alpha, theta = 0.0, 1.0
@@ -612,12 +637,12 @@ def worst_ratios(
                 if -height < 0.5 * least:
                     floor = 0.0
                 lowest = max(-height * (1.0 - 1e-12), least)
-                left_a, left_q = a, q
+                ends[0], ends[1] = a, q
                 stage, theta = 1, -1.0
                 continue
             if stage == 1:
                 highest = height * (1.0 + 1e-12)
-                right_a, right_q = a, q
+                ends[2], ends[3] = a, q
                 stage, alpha = 2, 1.0
                 if highest < least:
                     # No edit adds a word with a feature to an empty row.
@@ -626,27 +651,16 @@ def worst_ratios(
                 root = np.sqrt(q0) if q0 > 0.0 else np.sqrt(lowest)
                 theta = value if norm == L1 else value / (2.0 * root)
                 continue
-            # Insert the line, by increasing slope.
-            at = n_lines
-            while at > 0 and slopes[at - 1] > theta:
-                slopes[at], heights[at] = slopes[at - 1], heights[at - 1]
-                at_a[at], at_q[at] = at_a[at - 1], at_q[at - 1]
-                at -= 1
-            slopes[at], heights[at], at_a[at], at_q[at] = theta, height, a, q
+            bound, place, chord = add_line(
+                slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
+            )
             n_lines += 1
-            bound, place, at, before, after = largest_below(slopes, heights, n_lines, lowest, highest)
             if bound - value <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
                 break
             # The tangent at this place, or the line through the edits on both sides.
             following = bound / (2.0 * np.sqrt(place))
-            if place < at_q[at]:
-                end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (left_a, left_q)
-            else:
-                end_a, end_q = (at_a[after], at_q[after]) if after >= 0 else (right_a, right_q)
-            if end_q != at_q[at]:
-                chord = (at_a[at] - end_a) / (at_q[at] - end_q)
-                if chord >= 0.0 or value < 0.0:
-                    following = chord
+            if chord >= 0.0 or (chord < 0.0 and value < 0.0):
+                following = chord
             known = False
             for line in range(n_lines):
                 known = known or abs(slopes[line] - following) <= 1e-13 * abs(following)

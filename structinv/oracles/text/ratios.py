@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import ALL_ROWS, Rows, in_threads
+from ...utils.matrices import ALL_ROWS, Rows, in_threads, ranges
 from ...utils.resources import check_memory
 from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
 
@@ -52,9 +52,9 @@ class CountedWords:
         """Return the words of some texts."""
         if isinstance(rows, slice) and rows == ALL_ROWS:
             return self
-        sizes, first = np.diff(self.indptr)[rows], self.indptr[:-1][rows]
+        sizes = np.diff(self.indptr)[rows]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        at = np.repeat(first - starts[:-1], sizes) + np.arange(starts[-1])
+        at, _ = ranges(self.indptr[:-1][rows], sizes)
         indices, plus, minus = self.indices[at], self.plus[at], self.minus[at]
         return CountedWords(starts, indices, plus, minus, self.n_unknown[rows])
 
@@ -109,9 +109,10 @@ class Normalization:
         divisors = q if self.norm == "l1" else np.sqrt(q)
         return np.divide(a, divisors, out=np.zeros(len(a)), where=divisors > 0)
 
-    def rows(self, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> sp.csr_matrix:
+    def rows(self, counts: sp.csr_matrix) -> sp.csr_matrix:
         """Return the rows of counted features, (n, d)."""
-        data = self.scale[indices] * self.values(counts)
+        indptr, indices = counts.indptr, counts.indices
+        data = self.scale[indices] * self.values(counts.data)
         rows = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, len(self.scale)))
         if self.norm is None:
             return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,16 +53,20 @@ class ReadTexts:
 
     def normalized(self, counts: sp.csr_matrix) -> sp.csr_matrix:
         """Return the rows of counted features."""
-        return self.normalization.rows(counts.indptr, counts.indices, counts.data)
+        return self.normalization.rows(counts)
 
-    def search(self, edits: TokenEdits) -> Search:
+    def take(self, rows: np.ndarray) -> ReadTexts:
+        """Return some of the texts."""
+        return replace(self, tokens=[self.tokens[row] for row in rows.tolist()])
+
+    def search(self, edits: TokenEdits, tolerance: float = TOLERANCE) -> Search:
         """Return the search for worst edits of these texts."""
-        return self.reader.search(self.tokens, edits, self.normalization)
+        return self.reader.search(self.tokens, edits, self.normalization, tolerance)
 
     def oracle(self, edits: TokenEdits, tolerance: float = TOLERANCE, bounds: bool = True) -> TextEdits:
         """Return the oracle of edits of these texts."""
         self.reader.check(edits)
-        return TextEdits(self.reader, self.tokens, edits, self.normalization, tolerance, bounds)
+        return TextEdits(self, edits, tolerance, bounds)
 
     def check_rows(self, rows: sp.csr_matrix) -> None:
         """Raise ValueError if the rows of the vectorizer are not those of its tokens."""

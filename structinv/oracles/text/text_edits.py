@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +12,12 @@ from ...utils.matrices import Matrix, Rows
 from ...utils.ties import TIES
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
 from ..support import Support, rounding_bound
-from .ratios import TOLERANCE, Normalization
-from .text_tokens import Search, TokenReader, Tokens
+from .ratios import TOLERANCE
+from .text_tokens import Search
 from .token_edits import TokenEdits
+
+if TYPE_CHECKING:
+    from .read_texts import ReadTexts
 
 # Number of steps that compute a normalized row: values, squares, root and quotient.
 STEPS = 4
@@ -28,14 +30,10 @@ class TextEdits(InvarianceOracle):
 
     Parameters
     ----------
-    reader : TokenReader
-        Reader of the tokens.
-    tokens : sequence of sequences of str
-        Tokens of the texts, in the sequence of the rows.
+    texts : ReadTexts
+        Texts, in the sequence of the rows.
     edits : TokenEdits
         Edits.
-    normalization : Normalization
-        Values of the features, and norm of the rows.
     tolerance : float, default=1e-14
         Relative difference of bounds and attained values at which the search ends.
     bounds : bool, default=True
@@ -46,17 +44,13 @@ class TextEdits(InvarianceOracle):
 
     def __init__(
         self,
-        reader: TokenReader,
-        tokens: Sequence[Tokens],
+        texts: ReadTexts,
         edits: TokenEdits,
-        normalization: Normalization,
         tolerance: float = TOLERANCE,
         bounds: bool = True,
     ) -> None:
-        self.reader = reader
-        self.tokens = tokens
+        self.texts = texts
         self.edits = edits
-        self.normalization = normalization
         self.tolerance = tolerance
         self.bounds = bounds
 
@@ -77,8 +71,8 @@ class TextEdits(InvarianceOracle):
         dict
             Edits, tokens of all texts, values and norm of the features.
         """
-        texts = "\n".join(map(" ".join, self.tokens)).encode(errors="surrogatepass")
-        normalization = self.normalization
+        texts = "\n".join(map(" ".join, self.texts.tokens)).encode(errors="surrogatepass")
+        normalization = self.texts.normalization
         return {
             "edits": self.edits,
             "tokens": np.frombuffer(texts, dtype=np.uint8),
@@ -89,14 +83,14 @@ class TextEdits(InvarianceOracle):
         edits, allowed = self.edits, self.edits.allowed
         return CountedChanges(
             int(edits.max_changes),
-            lambda most: self._with(self.tokens, TokenEdits(edits.edit, most, allowed)),
+            lambda most: self._with(self.texts, TokenEdits(edits.edit, most, allowed)),
         )
 
     def _for_rows(self, rows: np.ndarray) -> TextEdits:
-        return self._with([self.tokens[row] for row in rows.tolist()], self.edits)
+        return self._with(self.texts.take(rows), self.edits)
 
-    def _with(self, tokens: Sequence[Tokens], edits: TokenEdits) -> TextEdits:
-        return TextEdits(self.reader, tokens, edits, self.normalization, self.tolerance, self.bounds)
+    def _with(self, texts: ReadTexts, edits: TokenEdits) -> TextEdits:
+        return TextEdits(texts, edits, self.tolerance, self.bounds)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -105,7 +99,7 @@ class TextEdits(InvarianceOracle):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
-        expected = len(self.tokens), len(self.normalization.scale)
+        expected = len(self.texts.tokens), len(self.texts.normalization.scale)
         if X.shape != expected:
             raise ValueError(
                 f"X must have one row per text and one column per feature, {expected}, got {X.shape}"
@@ -121,19 +115,16 @@ class _BoundTexts(BoundOracle):
     def _support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        found = self._search(V, np.asarray(assign, dtype=np.int64), rows)
-        counts, normalization = found.counts(), self.oracle.normalization
+        texts, found = self.oracle.texts, self._search(V, np.asarray(assign, dtype=np.int64), rows)
         upper = found.upper if self.oracle.bounds else None
-        points = normalization.rows(counts.indptr, counts.indices, counts.data)
-        dtype = np.dtype(self.oracle.reader.step.dtype)
+        dtype = np.dtype(texts.reader.step.dtype)
         unit = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
-        return _TextSupport(points, upper, norm=normalization.norm, unit=unit)
+        points = texts.normalized(found.counts())
+        return _TextSupport(points, upper, norm=texts.normalization.norm, unit=unit)
 
     @cached_property
     def _search(self) -> Search:
-        oracle = self.oracle
-        given = oracle.tokens, oracle.edits, oracle.normalization, oracle.tolerance
-        return oracle.reader.search(*given)
+        return self.oracle.texts.search(self.oracle.edits, self.oracle.tolerance)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...utils.jit import njit
-from ..text.ratio_kernels import largest_below
+from ..text.ratio_kernels import add_line
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Number of supporting lines for a row.
@@ -85,7 +85,7 @@ def worst_of_length(
     least, largest, moved = np.empty(widest), np.empty(widest), np.empty(widest)
     top, goal, code = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1, np.int64)
     slopes, heights = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
-    at_a, at_q = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
+    at_a, at_q, ends = np.empty(_MOST_LINES), np.empty(_MOST_LINES), np.empty(4)
     for i in range(assign.size):
         start, v, own = indptr[i], V[assign[i]], indptr[i + 1] - indptr[i]
         first, last = where[assign[i]], where[assign[i] + 1]
@@ -110,7 +110,7 @@ def worst_of_length(
         values[i], upper[i], n_added[i] = 0.0, 0.0, 0
         best, bound, floor = -np.inf, np.inf, 0.0 if free else -np.inf
         n_lines, lowest, highest, alpha = 0, 0.0, 0.0, 1.0
-        left_a, left_q, right_a, right_q, scale = 0.0, 0.0, 0.0, 0.0, 0.0
+        ends[:], scale = 0.0, 0.0
         # Stage 0 is the row, 1 its smallest edits, 2 and 3 bound q, and 4 is the search.
         stage, theta = 0, 0.0
         while True:
@@ -199,11 +199,11 @@ def worst_of_length(
             if stage == 2:
                 lowest = smallest if free and l1 else q
                 lowest *= 1.0 - _ROUNDING
-                left_a, left_q = a, q
+                ends[0], ends[1] = a, q
                 stage, theta = 3, -1.0
                 continue
             if stage == 3:
-                highest, right_a, right_q = q * (1.0 + _ROUNDING), a, q
+                highest, ends[2], ends[3] = q * (1.0 + _ROUNDING), a, q
                 stage, alpha = 4, 1.0
                 # The line of slope 0 shows whether all ratios are below 0.
                 theta = best if l1 else max(best, 0.0) / (2.0 * np.sqrt(max(q0, lowest)))
@@ -217,24 +217,16 @@ def worst_of_length(
                     break
                 theta = best
                 continue
-            at = n_lines
-            while at > 0 and slopes[at - 1] > theta:
-                slopes[at], heights[at] = slopes[at - 1], heights[at - 1]
-                at_a[at], at_q[at] = at_a[at - 1], at_q[at - 1]
-                at -= 1
-            slopes[at], heights[at], at_a[at], at_q[at] = theta, height, a, q
+            bound, place, chord = add_line(
+                slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
+            )
             n_lines += 1
-            bound, place, at, before, after = largest_below(slopes, heights, n_lines, lowest, highest)
             if bound - best <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
                 break
             # The tangent of the curve of this ratio; below 0, the line through the edits on both sides.
             theta = bound / (2.0 * np.sqrt(place))
-            if place < at_q[at]:
-                end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (left_a, left_q)
-            else:
-                end_a, end_q = (at_a[after], at_q[after]) if after >= 0 else (right_a, right_q)
-            if best < 0.0 and end_q != at_q[at]:
-                theta = (at_a[at] - end_a) / (at_q[at] - end_q)
+            if best < 0.0 and not np.isnan(chord):
+                theta = chord
             known = False
             for line in range(n_lines):
                 known = known or abs(slopes[line] - theta) <= 1e-13 * abs(theta)
