@@ -276,7 +276,7 @@ class TestErrorsNameThePath:
     ("oracle", "expected"),
     [
         (TokenEdits("drop", 5), "up to 5 deleted words"),
-        (TokenEdits("replace"), "up to 1 replaced word"),
+        (TokenEdits("replace", 1), "up to 1 replaced word"),
         (TokenEdits("add", 2).only_for([1.0, 2.5]), "up to 2 inserted words of 1, 2.5"),
         (FDrop(1), "up to 1 removed feature"),
         (FAdd(3), "up to 3 added features"),

@@ -139,7 +139,7 @@ def test_texts_of_a_filter_with_a_moved_threshold():
     )
     bayes = make_pipeline(CountVectorizer(), MultinomialNB()).fit(texts, Y)
     asked = {"n_changes": [0, 2], "label": "bad", "max_fpr": 0.2}
-    curve = security_curve({"own": own, "moved": moved}, texts, Y, oracle=TokenEdits("drop"), **asked)
+    curve = security_curve({"own": own, "moved": moved}, texts, Y, oracle=TokenEdits("drop", 1), **asked)
     np.testing.assert_array_equal(curve.detected["own"], curve.detected["moved"])
     curve = security_curve({"bayes": bayes}, texts, Y, oracle=FDrop(1), **asked)
     assert curve.detected["bayes"][0] > curve.detected["bayes"][1]

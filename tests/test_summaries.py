@@ -10,6 +10,7 @@ from structinv import (
     InvariantLinearSVC,
     InvariantLinearSVR,
     InvariantStructuredSVC,
+    InvariantTextClassifier,
     certify,
     explain_solver,
     select_changes,
@@ -69,6 +70,22 @@ def test_a_certificate_against_identity_names_no_perturbations():
     assert "  perturbations       none: the oracle is Identity()\n" in repr(plain.certify(X, Y))
     bounds = InvariantLinearSVR(random_state=0).fit(X, X[:, 0]).certify(X)
     assert "  perturbations  none: the oracle is Identity()\n" in repr(bounds)
+
+
+@pytest.mark.parametrize(
+    ("edit", "note"),
+    [
+        ("drop", "inserted or replaced tokens are not covered"),
+        ("add", "deleted or replaced tokens are not covered"),
+        ("replace", "deleted or inserted tokens are not covered"),
+        ("edit", "a replaced token counts as two edits"),
+    ],
+)
+def test_certificates_of_texts_name_the_other_kinds_of_edits(edit, note):
+    model = InvariantTextClassifier(edit, random_state=0, tol=0.1).fit(["a1 b1", "c1 d1"], [0, 1])
+    lines = str(model.certify(["a1 b1"], [0])).splitlines()
+    assert lines[1].endswith(f"TokenEdits(edit={edit!r}, max_changes=1); {note}")
+    assert str(model.certify(["a1"], oracle=model.oracle.only_for(1))).splitlines()[1].endswith(note)
 
 
 def test_joined_certificates_name_common_perturbations(model):

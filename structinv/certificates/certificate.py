@@ -303,7 +303,7 @@ class WorstChange:
 
 
 def described(oracle: InvarianceOracle) -> str:
-    """Return the short form of an oracle for printed results.
+    """Return the short form of an oracle for printed results, with its note on other edits.
 
     Examples
     --------
@@ -311,7 +311,9 @@ def described(oracle: InvarianceOracle) -> str:
     >>> described(FDrop(2)), described(Identity())
     ('FDrop(max_changes=2)', 'none: the oracle is Identity()')
     """
-    text = one_line(oracle)
+    text, counted = one_line(oracle), oracle.counted()
+    if counted is not None and counted.note:
+        text = f"{text}; {counted.note}"
     return f"none: the oracle is {text}" if isinstance(oracle, Identity) else text
 
 

@@ -20,7 +20,7 @@ def phrase(oracle: InvarianceOracle) -> str:
     --------
     >>> phrase(TokenEdits("drop", 5).only_for("spam")), phrase(FScale(1, 0.5, 2.0))
     ('up to 5 deleted words of spam', 'up to 1 feature scaled by 0.5 to 2')
-    >>> phrase(TokenEdits("add") | TokenEdits("drop"))
+    >>> phrase(TokenEdits("add", 1) | TokenEdits("drop", 1))
     "Union(left=TokenEdits(edit='add', max_changes=1), right=TokenEdits(edit='drop', max_changes=1))"
     """
     if isinstance(oracle, OnlyFor):

@@ -42,11 +42,14 @@ class CountedChanges:
         Function from a number of edits to the oracle with at most this number, without grades.
     grades : float or sequence of float, optional
         Grades by the number of edits, as in `InvarianceOracle.discounted`.
+    note : str, default=""
+        Similar perturbations that the oracle does not contain, for printed certificates.
     """
 
     most: int
     at_most: Callable[[int], InvarianceOracle]
     grades: float | Sequence[float] | None = None
+    note: str = ""
 
 
 class InvarianceOracle(BaseEstimator, ABC):

@@ -227,7 +227,7 @@ def oracle_name(oracle: InvarianceOracle) -> str:
     Examples
     --------
     >>> from structinv.oracles import TokenEdits
-    >>> oracle_name(TokenEdits("drop"))
+    >>> oracle_name(TokenEdits("drop", 1))
     "TokenEdits(edit='drop', max_changes=1)"
     """
     parameters = inspect.signature(type(oracle)).parameters

@@ -11,6 +11,13 @@ from ...utils.parameters import check_integer
 from ..base import BoundOracle, CountedChanges, InvarianceOracle, Support
 
 WORDS = ("drop", "add", "replace", "edit")
+# What a certificate for one kind of edit says about the others.
+NOTES = {
+    "drop": "inserted or replaced tokens are not covered",
+    "add": "deleted or replaced tokens are not covered",
+    "replace": "deleted or inserted tokens are not covered",
+    "edit": "a replaced token counts as two edits",
+}
 
 
 class TokenEdits(InvarianceOracle):
@@ -26,7 +33,7 @@ class TokenEdits(InvarianceOracle):
     edit : {"drop", "add", "replace", "edit"}
         Kind of edit: "drop" deletes tokens, "add" inserts tokens anywhere, "replace" replaces each
         edited token by any other one, "edit" deletes or inserts in each edit.
-    max_changes : int, default=1
+    max_changes : int
         Maximum number of edits per text (>= 0).
     allowed : sequence of str, default=None
         Tokens of features that may be inserted; None allows all of them. Tokens without a feature may
@@ -59,8 +66,8 @@ class TokenEdits(InvarianceOracle):
 
     supports_sparse = True
 
-    # Without a default of `edit`, a printed oracle always contains the kind of edit.
-    def __init__(self, edit: str, max_changes: int = 1, allowed: Any = None) -> None:
+    # Without these defaults, a printed oracle always contains the kind and the number of edits.
+    def __init__(self, edit: str, max_changes: int, allowed: Any = None) -> None:
         self.edit = edit
         self.max_changes = max_changes
         self.allowed = allowed
@@ -83,7 +90,9 @@ class TokenEdits(InvarianceOracle):
 
     def counted(self) -> CountedChanges:
         return CountedChanges(
-            int(self.max_changes), lambda most: TokenEdits(self.edit, most, self.allowed)
+            int(self.max_changes),
+            lambda most: TokenEdits(self.edit, most, self.allowed),
+            note=NOTES.get(self.edit, ""),
         )
 
     def support(
