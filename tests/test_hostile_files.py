@@ -294,7 +294,7 @@ def test_the_command_line_names_perturbations_in_words(oracle, expected):
 @pytest.mark.parametrize("edit", ["drop", "add", "replace"])
 def test_the_kind_of_edit_is_always_printed(edit):
     assert repr(TokenEdits(edit, 5)) == f"TokenEdits(edit='{edit}', max_changes=5)"
-    assert f"edit='{edit}'" in repr(TokenEdits(edit).only_for("spam"))
+    assert f"edit='{edit}'" in repr(TokenEdits(edit, 1).only_for("spam"))
     model = InvariantTextClassifier(edit, 5, C=1.0).fit(["free money", "see you"], ["spam", "ham"])
     assert f"TokenEdits(edit='{edit}', max_changes=5)" in repr(model.certify(["free"]))
 

@@ -303,7 +303,7 @@ class WorstChange:
 
 
 def described(oracle: InvarianceOracle) -> str:
-    """Return the short form of an oracle for printed results, with its note on other edits.
+    """Return the short form of an oracle for printed results, with its note.
 
     Examples
     --------
