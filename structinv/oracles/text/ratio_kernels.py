@@ -103,6 +103,10 @@ def _gains(
                 continue
             cap = most if terms[zero + 2] != terms[zero + 1] else 1
             sign = signs[item - n_own]
+            if cap == 1 and n_top == most and not exact:
+                value = alpha * v[f] * terms[sign + zero] - theta * s[f] * lengths[sign + zero]
+                if value <= top[most - 1]:
+                    continue
             n_down, n_up = (most, 0) if sign < 0 else (0, most)
         weight, fine = alpha * v[f], theta * s[f]
         before = weight * terms[x + zero] - fine * lengths[x + zero]
@@ -579,10 +583,12 @@ def worst_ratios(
             last = where[2 * p + (2 if theta < 0.0 else 1)]
             listed, listed_signs = words[first:last], signs[first:last]
             gain, n_added = -np.inf, 0
-            # Without one of its words, a row would be zero.
-            one_by_one = emptied[r] and guards and (n_own > 0 or replaces)
-            for keep in range(n_own if one_by_one else 1):
-                kept = start + keep if one_by_one else -2 if emptied[r] and n_own == 0 else -1
+            # Some edits delete all words. If the best ones do, each word in turn is kept.
+            one_by_one, n_kept = emptied[r] and guards and (n_own > 0 or replaces), 1
+            if one_by_one:
+                n_kept = n_own + 1 if n_own > 0 else 0
+            for keep in range(n_kept):
+                kept = start + keep - 1 if keep > 0 else -2 if emptied[r] and n_own == 0 else -1
                 n_top, n_listed = _gains(
                     alpha, theta, v, s, indices, counts, down, up, start, stop, terms, lengths, zero,
                     most, replaces, n_unknown[r], kept, nothing if replaces else listed,
@@ -617,6 +623,13 @@ def worst_ratios(
                     no_signs if replaces else listed_signs, codes, entries, choices, split, used, change,
                     new, amount, n_added,
                 )  # fmt: skip
+                if one_by_one and keep == 0:
+                    remains = False
+                    for e in range(start, stop):
+                        remains = remains or terms[counts[e] + change[e - start] + zero] != 0.0
+                    if remains:
+                        break
+                    gain, n_added = -np.inf, 0
             height = alpha * a0 - theta * q0 + gain
             a, q, value = _keep(
                 value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change, new,

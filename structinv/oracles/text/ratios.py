@@ -267,7 +267,9 @@ class RatioSearch:
                 added[part], amounts[part],
             )  # fmt: skip
 
-        in_threads(search, n, 16 * (len(words.indices) + n))
+        # Each line of the search visits the words of a text and those to insert.
+        n_visited = len(words.indices) + n * len(listed[1]) // (2 * len(V))
+        in_threads(search, n, 4 * n_visited)
         return WordChanges(values, upper, moves, added, amounts)
 
     def _insert_into_empty(
@@ -316,8 +318,12 @@ class RatioSearch:
             pairs = both, (inserted[0][:0], inserted[1][:0])
         else:
             pairs = deleted, inserted
-        least, more = ([np.minimum(each, most) for each in pair] for pair in pairs)
-        return (*least, *more)
+        limits = [np.minimum(each, most) for pair in pairs for each in pair]
+        if self.normalization.terms == "binary":
+            # A count that moves away from 0 leaves the value unchanged.
+            useful = [np.maximum(1 + sign * words.counts, 0) for sign in (1, -1, 1, -1)]
+            limits = [np.minimum(one, useful[i][: len(one)]) for i, one in enumerate(limits)]
+        return tuple(limits)
 
     @cached_property
     def _by_length(self) -> np.ndarray:
