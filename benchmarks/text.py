@@ -2,9 +2,10 @@
 
 Each table is for one source, duplicates removed:
 
-- enron1 to enron3: the mailbox is unseen. Training takes 5000 mails of the other two mailboxes, and the
-  test 2500 mails of the unseen one. Folds are mailboxes: train on one, validate on the other.
-- SMS, SpamAssassin (bodies of mails): 70/30 splits by seed, with three random folds.
+- enron1 to enron3, spamassassin (bodies of mails): the mailbox is unseen. Training takes 5000 mails of
+  the other three mailboxes, and the test 2500 mails of the unseen one. Folds are the three mailboxes.
+- known: 5000 mails of all four mailboxes for training, 2500 others for the test; three random folds.
+- SMS: 70/30 splits by seed, three random folds.
 
 A filter detects a spam text if its score is above the threshold, which is exceeded by 1 % of the
 unedited ham of the tested texts. An attacker then deletes, inserts, either of both, or replaces up to
@@ -52,6 +53,7 @@ PASSING, N_TRAIN, N_TEST = 0.01, 5000, 2500
 N_CHECKED = 300
 KINDS = {"edit": "either", "drop": "deleted", "add": "inserted", "replace": "replaced"}
 OURS = "InvariantTextClassifier"
+MAILBOXES = (*ENRON, SPAMASSASSIN)
 LOOSE = {"tol": 2e-2, "max_seconds": 20, "only_for": "spam", "random_state": 0}
 
 
@@ -92,9 +94,11 @@ def mails(folder: Path) -> dict[str, tuple[list[str], np.ndarray]]:
     return {name: (box.texts, np.where(box.y > 0, "spam", "ham")) for name, box in boxes.items()}
 
 
-def split(texts: list[str], y: np.ndarray, seed: int) -> Draw:
-    """A 70/30 split with three random folds."""
-    train, test = train_test_split(np.arange(len(texts)), test_size=0.3, random_state=seed, stratify=y)
+def split(texts: list[str], y: np.ndarray, seed: int, n_train: float = 0.7, n_test: float = 0.3) -> Draw:
+    """A random split into numbers or shares of texts, with three random folds."""
+    train, test = train_test_split(
+        np.arange(len(texts)), train_size=n_train, test_size=n_test, random_state=seed, stratify=y
+    )
     parts = np.zeros(len(train), dtype=int)
     folds = StratifiedKFold(3, shuffle=True, random_state=seed).split(train, y[train])
     for part, (_, held) in enumerate(folds):
@@ -103,12 +107,12 @@ def split(texts: list[str], y: np.ndarray, seed: int) -> Draw:
 
 
 def unseen(boxes: dict[str, tuple[list[str], np.ndarray]], name: str, seed: int) -> Draw:
-    """Mails of two mailboxes, and of the third one for the test."""
+    """Mails of three mailboxes, and of the fourth one for the test."""
     rng = np.random.default_rng(seed)
-    others = [other for other in ENRON if other != name]
+    others = [other for other in MAILBOXES if other != name]
     texts = [text for other in others for text in boxes[other][0]]
     y = np.concatenate([boxes[other][1] for other in others])
-    parts = np.repeat([0, 1], [len(boxes[other][0]) for other in others])
+    parts = np.repeat([0, 1, 2], [len(boxes[other][0]) for other in others])
     train = rng.permutation(len(texts))[:N_TRAIN]
     tested, y_tested = boxes[name]
     test = rng.permutation(len(tested))[:N_TEST]
@@ -120,16 +124,19 @@ def draw_of(source: str, folder: Path, seed: int) -> Draw:
     """Texts of a source."""
     if source == "SMS":
         return split(*sms(folder), seed)
-    if source == "SpamAssassin":
-        return split(*mails(folder)[SPAMASSASSIN], seed)
+    if source == "known":
+        boxes = mails(folder)
+        texts = [text for name in MAILBOXES for text in boxes[name][0]]
+        y = np.concatenate([boxes[name][1] for name in MAILBOXES])
+        return split(texts, y, seed, N_TRAIN, N_TEST)
     return unseen(mails(folder), source, seed)
 
 
 # Numbers of edits, and those of replacements.
 SHORT, LONG = ((1, 3, 5), (1, 3)), ((5, 10, 20), (5, 10))
-SOURCES = {**dict.fromkeys(ENRON, LONG), "SMS": SHORT, "SpamAssassin": LONG}
+SOURCES = {**dict.fromkeys(MAILBOXES, LONG), "known": LONG, "SMS": SHORT}
 # Random draws, if the command does not name their number.
-DRAWS = {**dict.fromkeys(ENRON, 1), "SMS": 3, "SpamAssassin": 3}
+DRAWS = {**dict.fromkeys(MAILBOXES, 1), "known": 3, "SMS": 3}
 
 
 def columns_of(source: str) -> list[tuple[str, int]]:
@@ -155,7 +162,7 @@ def candidates(source: str) -> dict[str, dict[str, tuple[Any, Any]]]:
         for weight in weights
     }
     bayes = {f"alpha {alpha}": MultinomialNB(alpha=alpha) for alpha in (0.01, 0.1, 1)}
-    numbers, Cs = ((3, 5, 10), (0.3, 1, 3)) if source == "SMS" else ((10, 20), (0.3, 1))
+    numbers, Cs = ((3, 5, 10), (0.3, 1, 3)) if source == "SMS" else ((20,), (0.3, 1))
     ours = {
         f"K {K}, C {C}, ham {ham}": InvariantTextClassifier(
             max_changes=K, C=C, class_weight={"ham": ham, "spam": 1}, **LOOSE
@@ -303,11 +310,11 @@ def main() -> None:
     for source, found in runs.items():
         title = f"{source}: spam detected at 1 % false positives, %; draws: {len(found)}"
         show(title, source.lower(), columns_of(source), found)
-    boxes = [run for source in ENRON for run in runs.get(source, [])]
+    boxes = [run for source in MAILBOXES for run in runs.get(source, [])]
     if boxes:
         title = f"Unseen mailboxes: spam detected at 1 % false positives, %; draws: {len(boxes)}"
         show(title, "unseen", columns_of(ENRON[0]), boxes)
-    names = {"SMS": "SMS spam collection", "SpamAssassin": "SpamAssassin bodies"}
+    names = {"SMS": "SMS spam collection", "known": "mails of four mailboxes"}
     data = "; ".join(names.get(source, f"unseen mailbox {source}") for source in runs)
     numbers = ", ".join(f"{len(found)} of {source}" for source, found in runs.items())
     write_record(options.record, f"{data}; duplicates removed", f"random draws: {numbers}")

@@ -11,8 +11,6 @@ from threadpoolctl import ThreadpoolController
 
 # Variables set by users, schedulers and workers of joblib; the first number of a list counts.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-# Bytes that are always free: the files of the system take 0.4 ms to read.
-_UNCHECKED = 1e6
 _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUP = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -66,8 +64,6 @@ def free_memory() -> float:
 
 def check_memory(what: str, needed: float, advice: str) -> None:
     """Raise MemoryError with advice if `needed` bytes are more than the free memory."""
-    if needed < _UNCHECKED:
-        return
     free = free_memory()
     if needed > free:
         raise MemoryError(f"{what} would take {_size(needed)}, and {_size(free)} are free: {advice}")
