@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -337,6 +342,12 @@ def test_parameters_are_searched():
     ("parameters", "error", "message"),
     [
         ({"edit": "delete"}, ValueError, r"edit must be one of \['drop', 'add', 'replace', 'edit'\]"),
+        ({"edit": 2}, ValueError, "got 2: max_changes is the number of edits"),
+        (
+            {"vectorizer": make_pipeline(CountVectorizer(), TfidfTransformer())},
+            TypeError,
+            "TfidfVectorizer is CountVectorizer with TfidfTransformer",
+        ),
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
         ({"vectorizer": "tfidf"}, TypeError, "vectorizer must be a CountVectorizer, .*, got .tfidf."),
         ({"vectorizer": TfidfVectorizer}, TypeError, "vectorizer must be .*: pass an instance"),

@@ -340,7 +340,7 @@ def test_edits_without_a_certificate_are_refused():
     )
     scaled = make_pipeline(TfidfVectorizer(), Normalizer("max"), LinearSVC(random_state=0)).fit(texts, y)
     for model, edits, message in [
-        (hashed, TokenEdits("replace", 2), r"certify TokenEdits\('edit', 4\)"),
+        (hashed, TokenEdits("replace", 2), "use edit='edit' and max_changes=4"),
         (characters, TokenEdits("add", 1), "pass allowed"),
         (cleaned, TokenEdits("drop", 1), "pass a function of texts as preprocessor"),
         (scaled, TokenEdits("drop", 1), "norm must be 'l2', 'l1' or None"),

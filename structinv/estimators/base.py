@@ -40,6 +40,8 @@ from .uninformative_fits import nothing_learned, scale_of_columns
 
 # Interval of progress lines for passes over rows in blocks, with `verbose`.
 SECONDS_BETWEEN_LINES = 3.0
+# Parts of estimators that may be None, with an example.
+_PARTS = {"oracle": "FDrop(0)", "vectorizer": "TfidfVectorizer()"}
 
 
 def without_rows(solution: Solution) -> Solution:
@@ -126,13 +128,15 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
         return self._fit(X, y, sample_weight)
 
     def set_params(self, **params: Any) -> Self:
-        nested = [name for name in params if name.startswith("oracle__")]
-        known = "oracle" in self.get_params(deep=False)
-        if nested and known and params.get("oracle", self.oracle) is None:
-            raise ValueError(
-                f"{nested[0]} requires an oracle, got oracle=None: pass an oracle to "
-                f"{type(self).__name__}, such as oracle=FDrop(0)"
-            )
+        own = self.get_params(deep=False)
+        for part, example in _PARTS.items():
+            nested = [name for name in params if name.startswith(f"{part}__")]
+            if nested and part in own and params.get(part, own[part]) is None:
+                article = "an" if part == "oracle" else "a"
+                raise ValueError(
+                    f"{nested[0]} requires {article} {part}, got {part}=None: pass {article} {part} to "
+                    f"{type(self).__name__}, such as {part}={example}"
+                )
         return super().set_params(**params)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Self:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates.certificate import Certificate
@@ -406,7 +407,11 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         split_oracle(self.oracle)
         vectorizer = self._given_vectorizer()
         if type(vectorizer) not in vectorizers():
-            hint = ": pass an instance" if vectorizer in vectorizers() else ""
+            hint = ""
+            if vectorizer in vectorizers():
+                hint = ": pass an instance"
+            elif isinstance(vectorizer, Pipeline):
+                hint = ": TfidfVectorizer is CountVectorizer with TfidfTransformer"
             raise TypeError(
                 "vectorizer must be a CountVectorizer, TfidfVectorizer or HashingVectorizer, got "
                 f"{vectorizer!r}{hint}"

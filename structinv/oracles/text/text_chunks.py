@@ -55,7 +55,7 @@ class Chunks(TokenReader):
             raise TypeError(
                 f"TokenEdits({edits.edit!r}) does not support {self.name} with "
                 f"analyzer={self.step.analyzer!r} and ngram_range={self.step.ngram_range!r} here, "
-                "because an inserted token changes n-grams of others: certify TokenEdits('drop')"
+                "because an inserted token changes n-grams of others: use edit='drop'"
             )
         if edits.allowed is None:
             raise TypeError(

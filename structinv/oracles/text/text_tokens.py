@@ -443,8 +443,8 @@ def unknown_token(is_known: Callable[[str], bool]) -> str:
 def without_replacements(what: str, edits: TokenEdits) -> TypeError:
     """Return the error for replaced tokens, with the edits that include them."""
     return TypeError(
-        f"TokenEdits('replace') does not support {what}: certify "
-        f"TokenEdits('edit', {2 * edits.max_changes}), which includes these edits"
+        f"TokenEdits('replace') does not support {what}: use edit='edit' and "
+        f"max_changes={2 * edits.max_changes}, which include these edits"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,8 @@ class TokenEdits(InvarianceOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         if not isinstance(self.edit, str) or self.edit not in WORDS:
-            raise ValueError(f"edit must be one of {list(WORDS)}, got {self.edit!r}")
+            hint = ": max_changes is the number of edits" if isinstance(self.edit, Integral) else ""
+            raise ValueError(f"edit must be one of {list(WORDS)}, got {self.edit!r}{hint}")
         check_integer("max_changes", self.max_changes, least=0)
         if self.allowed is not None and (
             isinstance(self.allowed, (str, bytes)) or not np.iterable(self.allowed)
