@@ -12,10 +12,13 @@ unedited ham of the tested texts. An attacker then deletes, inserts, either of b
 K tokens of each spam text. All filters are linear in their rows, so `certify` finds the worst edits.
 *attacked* is detection after the worst edits found, *certified* a lower bound for all edits.
 
-All parameters, and the form of the rows, are chosen on folds of the training texts. The criterion is the
-same for all methods and was fixed before any test. It is the mean of detection without edits and after
-the three numbers of deletions or insertions of the table. Folds use a threshold of their own ham. Their
-attacks take at most 300 spam texts.
+All parameters, and the form of the rows, are chosen on folds of the training texts. The score of a fold
+is the mean of detection without edits and after the three numbers of deletions or insertions of the
+table. The chosen parameters have the best score on their worst fold, since an unseen mailbox may be like
+any of them. Folds use a threshold of their own ham. Their attacks take at most 300 spam texts.
+
+The row "one setting" has the same parameters for all mailboxes. They were chosen on these mailboxes,
+with knowledge of the results, so this row shows what is possible.
 
 With two classes, `ComplementNB` has the scores of `MultinomialNB` up to a constant, so it is not listed.
 
@@ -53,6 +56,7 @@ PASSING, N_TRAIN, N_TEST = 0.01, 5000, 2500
 N_CHECKED = 300
 KINDS = {"edit": "either", "drop": "deleted", "add": "inserted", "replace": "replaced"}
 OURS = "InvariantTextClassifier"
+FIXED, SETTING = f"{OURS}, one setting", "K 20, C 1, ham 3"
 MAILBOXES = (*ENRON, SPAMASSASSIN)
 LOOSE = {"tol": 2e-2, "max_seconds": 20, "only_for": "spam", "random_state": 0}
 
@@ -184,7 +188,10 @@ def candidates(source: str) -> dict[str, dict[str, tuple[Any, Any]]]:
         }
         for method, (forms, some) in methods.items()
     }
-    return {**found, OURS: {name: (None, model) for name, model in ours.items()}}
+    found[OURS] = {name: (None, model) for name, model in ours.items()}
+    if source in MAILBOXES:
+        found[FIXED] = {SETTING: found[OURS][SETTING]}
+    return found
 
 
 class Reader:
@@ -238,13 +245,13 @@ def one_draw(source: str, folder: Path, seed: int) -> dict[str, dict[str, Any]]:
         folds.append((Reader(known, ham), draw.y[train], spam[:N_CHECKED]))
     for method, models in candidates(source).items():
         began, scores = time.perf_counter(), {}
-        for name, (words, model) in models.items():
+        for name, (words, model) in models.items() if len(models) > 1 else ():
             each = []
             for reader, y, spam in folds:
                 fitted, ham = reader.fit(words, model, y)
                 each.append(detections(fitted, ham, spam, judged)[0].mean())
-            scores[name] = float(np.mean(each))
-        chosen = max(scores, key=scores.__getitem__)
+            scores[name] = [float(one) for one in each]
+        chosen = max(scores or models, key=lambda name: min(scores.get(name, [0])))
         choosing, began = time.perf_counter() - began, time.perf_counter()
         reader = Reader(draw.texts, of_label(draw.tested, draw.y_tested, "ham"))
         fitted, ham = reader.fit(*models[chosen], draw.y)
@@ -270,7 +277,9 @@ def show(title: str, key: str, columns: list[tuple[str, int]], runs: list[dict[s
     """Print detections, and the parameters with times and the slack of certificates."""
     heads = [f"{KINDS[kind]} {most}" if most else "no edit" for kind, most in columns]
     rows = [[method, *means([run[method]["attacked"] for run in runs])] for method in runs[0]]
-    rows.append([f"{OURS}, certified", *means([run[OURS]["certified"] for run in runs])])
+    for method in (OURS, FIXED):
+        if method in runs[0]:
+            rows.append([f"{method}, certified", *means([run[method]["certified"] for run in runs])])
     print(table(title, ["", *heads], rows, key=key))
     rows = []
     for method in runs[0]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import (
     CountVectorizer,
     HashingVectorizer,
@@ -23,6 +24,7 @@ from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantTextClassifier, TextEditsWarning, certify, worst_texts
 from structinv.oracles import Box, FAdd, FDrop, TokenEdits
+from structinv.solvers import Status
 
 from .covering import pairs
 from .test_text_pipelines import edited
@@ -178,6 +180,23 @@ def test_a_warm_start_ends_at_the_same_optimum():
     fresh = clone(model).set_params(C=2.0).fit(TEXTS, Y)
     assert warm.solution_.primal == pytest.approx(fresh.solution_.primal, rel=1e-4)
     assert warm.solution_.dual <= fresh.solution_.primal
+
+
+@pytest.mark.parametrize(("seed", "longest"), [(0, 1), (4, 2)])
+def test_fits_with_bounds_that_are_not_tight_end_without_a_warning(seed, longest):
+    rng, texts = np.random.default_rng(seed), []
+    for i in range(80):
+        base = rng.choice([f"w{j}" for j in range(40)], 6)
+        own = [f"{'sh'[i % 2]}{j}" for j in rng.integers(0, 15, 5)]
+        texts.append(" ".join(rng.choice([*base, *own], 20)))
+    y, vectorizer = ["s", "h"] * 40, TfidfVectorizer(ngram_range=(1, longest))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = InvariantTextClassifier(
+            "edit", 6, vectorizer, C=3.0, tol=1e-3, only_for="s", random_state=0
+        ).fit(texts, y)
+    assert model.solution_.status in (Status.ORACLE_TOO_COARSE, Status.INCONSISTENT)
+    assert abs(model.solution_.relative_gap) < 0.05
 
 
 @pytest.mark.parametrize("weights", ["counts", "binary"])

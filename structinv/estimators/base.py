@@ -94,6 +94,8 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
     _rows: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}
     # Names of solvers.
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = REGISTRY
+    # Ends of a fit without a warning.
+    _expected: ClassVar[tuple[Status, ...]] = (Status.CONVERGED, Status.WITHIN_PLANE_TOL)
     # Advice by status for the warning of an early end; it replaces the advice of the solution.
     _advice: ClassVar[Mapping[Status, str]] = {}
 
@@ -185,7 +187,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             # After Ctrl-C, KeyboardInterrupt replaces the warning.
             raises = self.on_interrupt == "raise" and not task.ended
             is_reported = raises and solution.status is Status.INTERRUPTED
-            if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL) and not is_reported:
+            if solution.status not in self._expected and not is_reported:
                 advice = self._advice.get(solution.status, solution.advice)
                 is_table = self.__sklearn_tags__().input_tags.pairwise
                 warn(

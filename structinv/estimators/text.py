@@ -18,6 +18,7 @@ from ..oracles.text.read_texts import ReadTexts
 from ..oracles.text.text_tokens import Placed
 from ..oracles.text.token_edits import TokenEdits
 from ..oracles.text.vectorizers import check_input, fit_and_split, hashes, vectorizers
+from ..solvers import Status
 from ..structures.bound import BoundStructure
 from ..utils.html import Part
 from ..utils.matrices import Matrix
@@ -156,6 +157,9 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     N-grams of words or characters have bounds. The fit then uses the worst edits that are found, and
     certificates use the bounds. They remain valid, but some robust texts are not certified.
 
+    A fit ends without a warning if it has converged for the edits that are found. For repeated words
+    and n-grams its status may be "oracle too coarse", with a gap above `tol`, or "inconsistent".
+
     A token is a match of the vectorizer's `token_pattern`. Deleting the letters of a token, without the
     blanks around it, deletes the token. Deleting the blank between two tokens joins them: this counts
     as one replacement and one deletion. Characters outside tokens, such as single letters, may change
@@ -183,6 +187,11 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     >>> model.worst_case(["money at one"], ["spam"])
     [' at one']
     """
+
+    # Bounds of edits may be loose, and a search may miss the worst edits.
+    _expected = (
+        *InvariantClassifier._expected, Status.ORACLE_TOO_COARSE, Status.INCONSISTENT
+    )  # fmt: skip
 
     edit: str = "edit"
     max_changes: int = 1
