@@ -273,13 +273,23 @@ def means(values: Any) -> list[str]:
     return [mean_text(one) if len(values) > 1 else f"{one[0]:.1f}" for one in values.T]
 
 
-def show(title: str, key: str, columns: list[tuple[str, int]], runs: list[dict[str, Any]]) -> None:
-    """Print detections, and the parameters with times and the slack of certificates."""
+def show(
+    title: str, key: str, columns: list[tuple[str, int]], groups: list[list[dict[str, Any]]]
+) -> None:
+    """Print detections, and the parameters with times and the slack of certificates.
+
+    The errors are those of the means of the groups of runs.
+    """
+    runs = [run for group in groups for run in group]
+
+    def row(name: str, method: str, what: str) -> list[str]:
+        each = [np.mean([run[method][what] for run in group], axis=0) for group in groups]
+        return [name, *means(each)]
+
     heads = [f"{KINDS[kind]} {most}" if most else "no edit" for kind, most in columns]
-    rows = [[method, *means([run[method]["attacked"] for run in runs])] for method in runs[0]]
-    for method in (OURS, FIXED):
-        if method in runs[0]:
-            rows.append([f"{method}, certified", *means([run[method]["certified"] for run in runs])])
+    rows = [row(method, method, "attacked") for method in runs[0]]
+    ours = [method for method in (OURS, FIXED) if method in runs[0]]
+    rows += [row(f"{method}, certified", method, "certified") for method in ours]
     print(table(title, ["", *heads], rows, key=key))
     rows = []
     for method in runs[0]:
@@ -318,11 +328,11 @@ def main() -> None:
     }
     for source, found in runs.items():
         title = f"{source}: spam detected at 1 % false positives, %; draws: {len(found)}"
-        show(title, source.lower(), columns_of(source), found)
-    boxes = [run for source in MAILBOXES for run in runs.get(source, [])]
+        show(title, source.lower(), columns_of(source), [[run] for run in found])
+    boxes = [found for source, found in runs.items() if source in MAILBOXES]
     if boxes:
-        title = f"Unseen mailboxes: spam detected at 1 % false positives, %; draws: {len(boxes)}"
-        show(title, "unseen", columns_of(ENRON[0]), boxes)
+        title = f"Unseen mailboxes: spam detected at 1 % false positives, %; mailboxes: {len(boxes)}"
+        show(title, "unseen", columns_of(MAILBOXES[0]), boxes)
     names = {"SMS": "SMS spam collection", "known": "mails of four mailboxes"}
     data = "; ".join(names.get(source, f"unseen mailbox {source}") for source in runs)
     numbers = ", ".join(f"{len(found)} of {source}" for source, found in runs.items())

@@ -166,3 +166,6 @@ def test_portions_after_an_error_are_skipped(monkeypatch):
 
     matrices.in_threads(count, len(seen), 10**9, most=7)
     assert np.all(seen == 1)
+    # In one thread, too.
+    matrices.in_threads(count, len(seen), 0, most=7)
+    assert np.all(seen == 2)

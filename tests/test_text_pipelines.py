@@ -331,6 +331,18 @@ def test_texts_without_a_feature_are_named():
     assert [each.filename for each in caught] == [__file__]
 
 
+def test_without_labels_all_texts_are_edited_and_names_of_labels_are_checked():
+    texts, y = texts_and_labels()
+    model = make_pipeline(TfidfVectorizer(), LinearSVC(random_state=0)).fit(texts, y)
+    edits = TokenEdits("drop", 1)
+    certificate = certify(model, edits.only_for("spam"), texts)
+    assert certificate.perturbations.startswith("TokenEdits(edit='drop', max_changes=1)")
+    np.testing.assert_array_equal(certificate.margins, certify(model, edits, texts).margins)
+    for ask in (certify, worst_texts):
+        with pytest.raises(ValueError, match="labels must be among the classes .*, got 'junk'"):
+            ask(model, edits.only_for("junk"), texts)
+
+
 def test_edits_without_a_certificate_are_refused():
     texts, y = texts_and_labels()
     hashed = make_pipeline(HashingVectorizer(), LinearSVC(random_state=0)).fit(texts, y)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, certify
@@ -226,6 +227,26 @@ def test_normalized_rows_have_no_warning_with_unit_length():
         warnings.simplefilter("error", TextEditsWarning)
         for oracle in (UnitLength(FDrop(2)), UnitLength(FDrop(2)).only_for([1])):
             assert certify(model, oracle, TEXTS, Y).accuracy > 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "norm"),
+    [
+        ([TfidfVectorizer(), MaxAbsScaler()], "l2"),
+        ([TfidfVectorizer(norm=None)], "l2"),
+        ([TfidfVectorizer(norm="l1")], "l2"),
+        ([TfidfVectorizer()], "l1"),
+    ],
+    ids=["scaled", "counts", "sums", "other norm"],
+)
+def test_rows_of_other_lengths_have_a_warning_with_unit_length(steps, norm):
+    model = make_pipeline(*steps, LinearSVC()).fit(TEXTS, Y)
+    with pytest.warns(TextEditsWarning, match=f"not all rows have length 1 with norm='{norm}'"):
+        certify(model, UnitLength(FDrop(2), norm).only_for([1]), TEXTS, Y)
+    fitting = make_pipeline(TfidfVectorizer(norm=norm), LinearSVC()).fit(TEXTS, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TextEditsWarning)
+        certify(fitting, UnitLength(FDrop(2), norm), TEXTS, Y)
 
 
 def test_wrong_parts_and_norms_raise():

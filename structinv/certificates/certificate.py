@@ -322,33 +322,42 @@ def common(values: Sequence[str | None]) -> str | None:
     return values[0] if values and len(set(values)) == 1 else None
 
 
-def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
-    """Warn if the oracle counts edits of single features and all rows have length 1.
+def warn_of_row_lengths(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
+    """Warn if the rows have lengths for which the edits of an oracle are not those of a text.
 
-    An edit of the input changes the length, and therefore all other values. There is no warning if every
-    row has a single entry: such rows may have length 1 without normalization.
+    An edit of a normalized text changes the length, and therefore all other values. There is no warning
+    of edits of single features if every row has a single entry: such rows may have length 1 without
+    normalization.
     """
     counted = oracle.counted()
-    if counted is None or not oracle.coordinatewise:
+    if counted is None or not (counted.norm or oracle.coordinatewise):
         return
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
     step = max(1, X.shape[0] // ROWS_TO_CHECK)
-    if np.any(entries > 1) and _of_unit_length(X[:FIRST_ROWS]) and _of_unit_length(X[::step]):
-        warnings.warn(
+    norm = counted.norm or "l2"
+    of_length_1 = _of_unit_length(X[:FIRST_ROWS], norm) and _of_unit_length(X[::step], norm)
+    tokens = f"certify edits of tokens with certify(pipeline, TokenEdits('drop', {counted.most}), texts)"
+    message = ""
+    if counted.norm and not of_length_1:
+        message = (
+            f"not all rows have length 1 with norm={norm!r}, so these certificates do not hold for "
+            "edits of the text. UnitLength is for rows that no step changes after their division by "
+            f"the length: remove such steps, or {tokens}"
+        )
+    elif not counted.norm and of_length_1 and np.any(entries > 1):
+        message = (
             f"all rows have Euclidean length 1, and {type(oracle).__name__} edits single features. "
             "In a normalized text, an edited word changes all features, so these certificates do not "
             "hold for edits of the text. Pass UnitLength(oracle), such as "
-            f"UnitLength(FDrop({counted.most})), which divides edited rows by their length, or certify "
-            "edits of tokens with "
-            f"certify(pipeline, TokenEdits('drop', {counted.most}), texts)",
-            TextEditsWarning,
-            stacklevel=stacklevel,
+            f"UnitLength(FDrop({counted.most})), which divides edited rows by their length, or {tokens}"
         )
+    if message:
+        warnings.warn(message, TextEditsWarning, stacklevel=stacklevel)
 
 
-def _of_unit_length(X: Matrix) -> bool:
+def _of_unit_length(X: Matrix, norm: str) -> bool:
     """Return True if all nonzero rows have length 1."""
-    lengths = np.sqrt(squared_lengths(X))
+    lengths = np.asarray(abs(X).sum(axis=1)).ravel() if norm == "l1" else np.sqrt(squared_lengths(X))
     return bool(np.all((np.abs(lengths - 1.0) <= UNIT) | (lengths == 0)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
-from ..certificates.certificate import Certificate, WorstChange, warn_of_unit_length
+from ..certificates.certificate import Certificate, WorstChange, warn_of_row_lengths
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
@@ -167,7 +167,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         X, labels, oracle = self._labeled(X, y, oracle)
         if y is None:
             oracle = oracle.for_any_label()
-        warn_of_unit_length(oracle, sample_of(X), stacklevel=3)
+        warn_of_row_lengths(oracle, sample_of(X), stacklevel=3)
         worst = self._worst_change(X, labels, oracle, points=False)
         return worst.certificate(oracle, labels_given=y is not None)
 

@@ -44,12 +44,15 @@ class CountedChanges:
         Grades by the number of edits, as in `InvarianceOracle.discounted`.
     note : str, default=""
         Similar perturbations that the oracle does not contain, for printed certificates.
+    norm : {"l1", "l2", ""}, default=""
+        Norm in which rows have the length 1 before and after the edits; empty for all rows.
     """
 
     most: int
     at_most: Callable[[int], InvarianceOracle]
     grades: float | Sequence[float] | None = None
     note: str = ""
+    norm: str = ""
 
 
 class InvarianceOracle(BaseEstimator, ABC):

@@ -13,7 +13,7 @@ from ..certificates.certificate import (
     WorstChange,
     described,
     linear_function,
-    warn_of_unit_length,
+    warn_of_row_lengths,
     worst_change_in,
 )
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
@@ -191,7 +191,7 @@ def certify(
         oracle = oracle.for_any_label()
     _warn_of_unknown_texts(estimator, parts, X, checked)
     if not isinstance(last, InvariantTextClassifier):
-        warn_of_unit_length(oracle, checked, stacklevel=3)
+        warn_of_row_lengths(oracle, checked, stacklevel=3)
     return _certificate(model, checked, labels, oracle, labels_given=y is not None)
 
 

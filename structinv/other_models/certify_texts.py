@@ -60,7 +60,9 @@ def certify_texts(
     """
     found = list(_worst_texts(parts, X, y, oracle, edits))
     has_features = np.concatenate([worst.has_features for worst in found])
-    parts_of = [worst.change.certificate(oracle, labels_given=y is not None) for worst in found]
+    # Without labels every text may change.
+    printed = edits if y is None else oracle
+    parts_of = [worst.change.certificate(printed, labels_given=y is not None) for worst in found]
     return Certificate.join(parts_of), sp.csr_matrix(has_features[:, None])
 
 
@@ -145,13 +147,12 @@ def _worst_texts(
     texts = as_texts(X)
     y = None if y is None else one_label_a_row(y, len(texts))
     oracle.validate()
-    if y is None:
-        oracle = oracle.for_any_label()
+    given_oracle, oracle = oracle, oracle if y is not None else oracle.for_any_label()
     for first in range(0, len(texts), TEXTS_AT_ONCE):
         some = texts[first : first + TEXTS_AT_ONCE]
         given = None if y is None else y[first : first + TEXTS_AT_ONCE]
         model, rows, own, _ = checked_model(parts, some, given, Identity(), "features")
-        oracle.check_labels(model.classes)
+        given_oracle.check_labels(model.classes)
         labels = model.structure.bind(own, model.classes)
         blocks = text_blocks(parts.steps, model.scores, compared_with(parts.last))
         pipeline = TextPipeline(model, blocks, readers([block.vectorizer for block in blocks]))

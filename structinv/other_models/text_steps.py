@@ -19,7 +19,7 @@ _MIXING = "sklearn.decomposition.", "sklearn.random_projection."
 def warn_of_text_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any, stacklevel: int) -> None:
     """Warn if the oracle counts edits of features that are not single words.
 
-    The rows alone show only a Euclidean length of 1; see `warn_of_unit_length`.
+    The rows alone show only a Euclidean length of 1; see `warn_of_row_lengths`.
     """
     counted = oracle.counted()
     found = None if counted is None else other_edits(oracle, steps, X)

@@ -86,7 +86,8 @@ _ADVICE = {
     Status.ORACLE_TOO_COARSE: (
         "the solver converged for the perturbed samples that the oracle finds, but the oracle's upper "
         "bounds are too loose to prove a small gap: use an exact oracle, such as degrees=[-5, 5] "
-        "instead of interval, or A @ B with a list B; a larger resolution tightens the bounds."
+        "instead of interval, or A @ B with a list B. A larger resolution tightens the bounds. "
+        "Otherwise pass a larger tol."
     ),
     Status.INTERRUPTED: (
         "the model is the best one so far; fit again to continue, if both fits have warm_start=True or "

@@ -324,7 +324,10 @@ def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int 
     n_threads = _take_threads(wanted) if wanted > 1 else 0
     try:
         if n_threads < 2:
-            return work(slice(0, n_rows))
+            step = max(1, n_rows if most is None else most)
+            for first in range(0, max(n_rows, 1), step):
+                work(slice(first, min(n_rows, first + step)))
+            return
         count = n_threads if most is None else max(n_threads, -(-n_rows // most))
         edges = np.linspace(0, n_rows, min(count, n_rows) + 1).astype(int)
         parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]

@@ -87,7 +87,7 @@ class TokenEdits(InvarianceOracle):
         if self.allowed is not None and self.edit == "drop":
             raise ValueError(
                 f"allowed must be None if edit is 'drop', got {self.allowed!r}: remove allowed, or set "
-                f"edit to 'add' or 'replace'"
+                "edit to 'add', 'replace' or 'edit'"
             )
 
     def counted(self) -> CountedChanges:

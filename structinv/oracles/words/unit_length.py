@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -106,7 +108,8 @@ class UnitLength(InvarianceOracle):
         return edits, np.where(fixed, 0.0, edits.value) if edits.adds else np.empty(0), fixed
 
     def counted(self) -> CountedChanges | None:
-        return counted_inside(self.oracle, lambda part: UnitLength(part, self.norm))
+        found = counted_inside(self.oracle, lambda part: UnitLength(part, self.norm))
+        return None if found is None else replace(found, norm=self.norm)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
