@@ -140,7 +140,7 @@ def draw_of(source: str, folder: Path, seed: int) -> Draw:
 SHORT, LONG = ((1, 3, 5), (1, 3)), ((5, 10, 20), (5, 10))
 SOURCES = {**dict.fromkeys(MAILBOXES, LONG), "known": LONG, "SMS": SHORT}
 # Random draws, if the command does not name their number.
-DRAWS = {**dict.fromkeys(MAILBOXES, 1), "known": 3, "SMS": 3}
+DRAWS = {**dict.fromkeys(MAILBOXES, 3), "known": 2, "SMS": 3}
 
 
 def columns_of(source: str) -> list[tuple[str, int]]:

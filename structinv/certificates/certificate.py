@@ -202,6 +202,8 @@ class Certificate(Summarized):
     def attacked_accuracy(self) -> float:
         """Attacked accuracy: the fraction of samples with a positive attacked margin.
 
+        A margin of 0 counts as an error, also if `predict` selects the true label.
+
         Without labels, it is the fraction of predictions that no perturbation found changes.
         """
         return float(np.mean(self.attacked > 0))
