@@ -141,7 +141,7 @@ def texts() -> Figure:
         axes.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
         names.append((name, float(mean[-1]), color))
         at_ten[method] = mean[sizes.index(10)]
-    axes.set(ylim=(-3, 100), xlabel="tokens that the attacker deletes or inserts (worst case)")
+    axes.set(ylim=(-8, 90), xlabel="tokens that the attacker deletes or inserts (worst case)")
     axes.set(ylabel="spam detected at 1 % false positives", xticks=sizes)
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     plain, robust = at_ten["LinearSVC"], at_ten["InvariantTextClassifier"]

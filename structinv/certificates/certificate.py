@@ -325,7 +325,7 @@ def common(values: Sequence[str | None]) -> str | None:
 
 
 def warn_of_row_lengths(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
-    """Warn if the rows have lengths for which the edits of an oracle are not those of a text.
+    """Warn of rows whose lengths do not suit the edits of an oracle.
 
     An edit of a normalized text changes the length, and therefore all other values. There is no warning
     of edits of single features if every row has a single entry: such rows may have length 1 without
