@@ -152,7 +152,11 @@ class WordChanges:
         own = slice(words.indptr[text], words.indptr[text + 1])
         moves = zip(words.indices[own].tolist(), self.moves[own].tolist(), strict=True)
         added = zip(self.added[text].tolist(), self.amounts[text].tolist(), strict=True)
-        return {feature: move for feature, move in (*moves, *added) if move}
+        changes: dict[int, int] = {}
+        # A word of a text that is emptied may be inserted again.
+        for feature, move in (*moves, *added):
+            changes[feature] = changes.get(feature, 0) + move
+        return {feature: move for feature, move in changes.items() if move}
 
     def edited(self, words: CountedWords, n_features: int) -> sp.csr_matrix:
         """Return the counts of the features after these edits of texts, (n, n_features)."""
