@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.svm import LinearSVC
 
 from structinv import (
@@ -86,6 +88,8 @@ def test_certificates_of_texts_name_the_other_kinds_of_edits(edit, note):
     lines = str(model.certify(["a1 b1"], [0])).splitlines()
     assert lines[1].endswith(f"TokenEdits(edit={edit!r}, max_changes=1); {note}")
     assert str(model.certify(["a1"], oracle=model.oracle.only_for(1))).splitlines()[1].endswith(note)
+    moved = FixedThresholdClassifier(FrozenEstimator(model), threshold=0.1).fit(["a1 b1", "c1"], [0, 1])
+    assert str(certify(moved, model.oracle, ["a1 b1"])).splitlines()[1].endswith(note)
 
 
 def test_joined_certificates_name_common_perturbations(model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +80,9 @@ class TextEdits(InvarianceOracle):
         }
 
     def counted(self) -> CountedChanges:
-        edits, allowed = self.edits, self.edits.allowed
-        return CountedChanges(
-            int(edits.max_changes),
-            lambda most: self._with(self.texts, TokenEdits(edits.edit, most, allowed)),
-        )
+        counted = self.edits.counted()
+        fewer: Any = counted.at_most
+        return replace(counted, at_most=lambda most: self._with(self.texts, fewer(most)))
 
     def _for_rows(self, rows: np.ndarray) -> TextEdits:
         return self._with(self.texts.take(rows), self.edits)
