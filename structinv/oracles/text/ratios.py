@@ -17,8 +17,8 @@ NORMS = {None: NONE, "l1": L1, "l2": L2}
 TOLERANCE = 1e-14
 # Number of words that are listed beyond the number of edits, at first.
 _MORE_WORDS = 16
-# Edits of all texts of a portion; Ctrl-C ends the search after a portion.
-_EDITS_AT_ONCE = 4000
+# Texts of a portion, times the square of their edits. Ctrl-C ends the search after a portion.
+_WORK_AT_ONCE = 400_000
 # Bytes of results whose memory is not checked.
 _UNCHECKED = 1e6
 
@@ -279,7 +279,7 @@ class RatioSearch:
 
         # Each line of the search visits the words of a text and those to insert.
         n_visited = len(words.indices) + n * len(listed[1]) // (2 * len(V))
-        in_threads(search, n, 4 * n_visited, most=max(1, _EDITS_AT_ONCE // most))
+        in_threads(search, n, 4 * n_visited, most=max(1, _WORK_AT_ONCE // most**2))
         return WordChanges(values, upper, moves, added, amounts)
 
     def _insert_into_empty(
