@@ -41,6 +41,14 @@ def pairs(table: Table, row: str, columns: Sequence[str]) -> tuple[np.ndarray, n
     return cells[:, 0], cells[:, 1]
 
 
+def line(
+    axes: Axes, x: Sequence[int], mean: np.ndarray, error: np.ndarray, color: str, dashes: str = "-"
+) -> None:
+    """Draw a line of means with a band of errors."""
+    axes.plot(x, mean, dashes, color=color, marker="o")
+    axes.fill_between(x, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+
+
 def name_lines(axes: Axes, lines: Sequence[tuple[str, float, str]], x: float) -> None:
     """Write names at the right ends of lines, (name, y, color), without overlaps."""
     low, high = axes.get_ylim()
@@ -73,8 +81,7 @@ def malware() -> Figure:
         mean, error = pairs(detected, method, [f"K = {size}" for size in sizes[1:]])
         first = clean.cell(method, "for K = 10")
         mean, error = np.append(first[0], mean), np.append(first[1], error)
-        axes.plot(sizes, mean, dashes, color=color, marker="o")
-        axes.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        line(axes, sizes, mean, error, color, dashes)
         names.append((name, float(mean[-1]), color))
         at_ten[method] = mean[sizes.index(10)]
     for method, shift in {"LinearSVC": 5.0, "FAdd": -6.0}.items():
@@ -137,8 +144,7 @@ def texts() -> Figure:
     for method, (name, color) in looks.items():
         row = f"{method}, certified" if color == BLUE else method
         mean, error = pairs(table, row, columns)
-        axes.plot(sizes, mean, color=color, marker="o")
-        axes.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        line(axes, sizes, mean, error, color)
         names.append((name, float(mean[-1]), color))
         at_ten[method] = mean[sizes.index(10)]
     axes.set(ylim=(-8, 90), xlabel="tokens that the attacker deletes or inserts (worst case)")
@@ -161,8 +167,7 @@ def digits_small_sample() -> Figure:
     left.set(ylim=(0, 26), xlabel="training digits per class", ylabel="test error, %", xticks=sizes)
     for name, color in looks.items():
         mean, error = pairs(errors, name, columns)
-        left.plot(sizes, mean, color=color, marker="o")
-        left.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        line(left, sizes, mean, error, color)
         names.append((name, float(mean[-1]), color))
     name_lines(left, names, sizes[-1])
     right.axhline(0, color=ORANGE, lw=1)

@@ -234,6 +234,17 @@ def of_label(texts: list[str], y: np.ndarray, label: str) -> list[str]:
     return [texts[place] for place in np.flatnonzero(y == label)]
 
 
+def scores_of(
+    words: Any, model: Any, folds: list[tuple[Any, np.ndarray, list[str]]], judged: list[tuple[str, int]]
+) -> list[float]:
+    """Mean detection of a model on each fold."""
+    scores = []
+    for reader, y, spam in folds:
+        fitted, ham = reader.fit(words, model, y)
+        scores.append(float(detections(fitted, ham, spam, judged)[0].mean()))
+    return scores
+
+
 def one_draw(source: str, folder: Path, seed: int) -> dict[str, dict[str, Any]]:
     """Choose the parameters of all methods, fit and test them."""
     draw, columns, found = draw_of(source, folder, seed), columns_of(source), {}
@@ -245,13 +256,10 @@ def one_draw(source: str, folder: Path, seed: int) -> dict[str, dict[str, Any]]:
         folds.append((Reader(known, ham), draw.y[train], spam[:N_CHECKED]))
     for method, models in candidates(source).items():
         began, scores = time.perf_counter(), {}
-        for name, (words, model) in models.items() if len(models) > 1 else ():
-            each = []
-            for reader, y, spam in folds:
-                fitted, ham = reader.fit(words, model, y)
-                each.append(detections(fitted, ham, spam, judged)[0].mean())
-            scores[name] = [float(one) for one in each]
-        chosen = max(scores or models, key=lambda name: min(scores.get(name, [0])))
+        if len(models) > 1:
+            scores = {name: scores_of(*one, folds, judged) for name, one in models.items()}
+        # One setting has no choice.
+        chosen = max(scores, key=lambda name: min(scores[name])) if scores else SETTING
         choosing, began = time.perf_counter() - began, time.perf_counter()
         reader = Reader(draw.texts, of_label(draw.tested, draw.y_tested, "ham"))
         fitted, ham = reader.fit(*models[chosen], draw.y)

@@ -147,12 +147,13 @@ def _worst_texts(
     texts = as_texts(X)
     y = None if y is None else one_label_a_row(y, len(texts))
     oracle.validate()
-    given_oracle, oracle = oracle, oracle if y is not None else oracle.for_any_label()
+    # Without labels every text may change.
+    changing = oracle if y is not None else oracle.for_any_label()
     for first in range(0, len(texts), TEXTS_AT_ONCE):
         some = texts[first : first + TEXTS_AT_ONCE]
         given = None if y is None else y[first : first + TEXTS_AT_ONCE]
         model, rows, own, _ = checked_model(parts, some, given, Identity(), "features")
-        given_oracle.check_labels(model.classes)
+        oracle.check_labels(model.classes)
         labels = model.structure.bind(own, model.classes)
         blocks = text_blocks(parts.steps, model.scores, compared_with(parts.last))
         pipeline = TextPipeline(model, blocks, readers([block.vectorizer for block in blocks]))
@@ -162,7 +163,7 @@ def _worst_texts(
         pipeline.readers[0].warn_of_neighbors(some, tokens, stacklevel=4)
         counts = pipeline.counts(tokens)
         pipeline.check_scores(counts, rows)
-        yield pipeline.worst(some, tokens, counts, labels.codes, may_change(oracle, labels), edits)
+        yield pipeline.worst(some, tokens, counts, labels.codes, may_change(changing, labels), edits)
 
 
 @dataclass(frozen=True)

@@ -323,14 +323,13 @@ def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int 
     wanted = min(MOST_THREADS, size // VALUES_A_THREAD)
     n_threads = _take_threads(wanted) if wanted > 1 else 0
     try:
-        if n_threads < 2:
-            step = max(1, n_rows if most is None else most)
-            for first in range(0, max(n_rows, 1), step):
-                work(slice(first, min(n_rows, first + step)))
-            return
-        count = n_threads if most is None else max(n_threads, -(-n_rows // most))
-        edges = np.linspace(0, n_rows, min(count, n_rows) + 1).astype(int)
+        count = max(1, n_threads, 1 if most is None else -(-n_rows // most))
+        edges = np.linspace(0, n_rows, max(1, min(count, n_rows)) + 1).astype(int)
         parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
+        if n_threads < 2:
+            for part in parts:
+                work(part)
+            return
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(work, parts))
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -313,27 +314,23 @@ class RatioSearch:
             found.moves[own] = -words.counts[own]
             found.added[row], found.amounts[row] = of_pair.added[pair], of_pair.amounts[pair]
 
-    def _limits(self, words: CountedWords) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _limits(self, words: CountedWords) -> tuple[np.ndarray, ...]:
         """Return how far each count may fall and rise; for replacements, also by insertions."""
-        most = int(self.most)
-        at = words.indices
+        most, at, none = int(self.most), words.indices, np.zeros(0, dtype=np.int64)
         deleted = words.plus, words.minus
         inserted = most * self.falling[at].astype(np.int64), most * self.rising[at].astype(np.int64)
-        if self.edit == "drop":
-            pairs = deleted, (deleted[0][:0], deleted[1][:0])
-        elif self.edit == "add":
-            pairs = inserted, (inserted[0][:0], inserted[1][:0])
-        elif self.edit == "edit":
-            both = deleted[0] + inserted[0], deleted[1] + inserted[1]
-            pairs = both, (inserted[0][:0], inserted[1][:0])
-        else:
-            pairs = deleted, inserted
-        limits = [np.minimum(each, most) for pair in pairs for each in pair]
+        limits = np.full((2, len(at)), most)
         if self.normalization.terms == "binary":
             # A count that moves away from 0 leaves the value unchanged.
-            useful = [np.maximum(1 + sign * words.counts, 0) for sign in (1, -1, 1, -1)]
-            limits = [np.minimum(one, useful[i][: len(one)]) for i, one in enumerate(limits)]
-        return tuple(limits)
+            limits = np.clip([1 + words.counts, 1 - words.counts], 0, most)
+
+        def limited(pair: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+            return map(np.minimum, pair, limits)
+
+        if self.edit == "replace":
+            return (*limited(deleted), *limited(inserted))
+        both = [deleted[side] + inserted[side] for side in (0, 1)]
+        return (*limited({"drop": deleted, "add": inserted}.get(self.edit, both)), none, none)
 
     @cached_property
     def _by_length(self) -> np.ndarray:

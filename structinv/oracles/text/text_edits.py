@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from ...utils.matrices import Matrix, Rows
 from ...utils.ties import TIES
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
+from ..combinators import counted_inside
 from ..support import Support, rounding_bound
 from .ratios import TOLERANCE
 from .text_tokens import Search
@@ -79,15 +80,13 @@ class TextEdits(InvarianceOracle):
             "values": [normalization.terms, normalization.norm, normalization.scale],
         }
 
-    def counted(self) -> CountedChanges:
-        counted = self.edits.counted()
-        fewer: Any = counted.at_most
-        return replace(counted, at_most=lambda most: self._with(self.texts, fewer(most)))
+    def counted(self) -> CountedChanges | None:
+        return counted_inside(self.edits, lambda edits: self._with(self.texts, edits))
 
     def _for_rows(self, rows: np.ndarray) -> TextEdits:
         return self._with(self.texts.take(rows), self.edits)
 
-    def _with(self, texts: ReadTexts, edits: TokenEdits) -> TextEdits:
+    def _with(self, texts: ReadTexts, edits: Any) -> TextEdits:
         return TextEdits(texts, edits, self.tolerance, self.bounds)
 
     def support(
