@@ -3,18 +3,24 @@
 An area is a subpackage. It has the objects that its modules define.
 """
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections import defaultdict
 from dataclasses import is_dataclass
 from enum import Enum
+from pathlib import Path
 
 from numpydoc.validate import ERROR_MSGS, validate
 
 import structinv
 
 KIND = "numpydoc"
+
+# Two lines at the start of a section of a docstring.
+SECTION = r"^[A-Z][A-Za-z ]+\n-{3,}$"
 
 # Ruff formats docstrings, and a summary can be all that there is to write.
 CODES = set(ERROR_MSGS) - {"GL01", "GL02", "GL03", "ES01"}
@@ -78,6 +84,31 @@ def methods(kind):
                 continue
             if member.__module__.startswith("structinv"):
                 yield member
+
+
+def internal_sections():
+    """Return the internal objects whose docstrings have sections."""
+    public = {(module, name) for items in areas().values() for module, name, _ in items}
+    root = Path(structinv.__file__).parent
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
+        for name, docstring in _docstrings(ast.parse(path.read_text(encoding="utf-8")), ""):
+            if (module, name) not in public and re.search(SECTION, docstring, flags=re.M):
+                found.append(f"{module}.{name}")
+    return found
+
+
+def _docstrings(node, prefix):
+    """Yield the qualified names and the docstrings of the classes and functions of a module."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef):
+            name = prefix + child.name
+            yield name, ast.get_docstring(child) or ""
+            yield from _docstrings(child, f"{name}.")
+        else:
+            yield from _docstrings(child, prefix)
 
 
 def _codes(item):

@@ -15,6 +15,9 @@ KIND = "prose"
 
 SUMMARY_LENGTH = 79
 SENTENCE_LENGTH = 25
+
+# Such as (n_samples, n_features).
+SHAPE = r"\(\w[\w +*-]*,[\w +*,-]*\)"
 # Summaries, descriptions of parameters and help texts must make sense on their own.
 DESCRIPTION_START = r"(?:What|Of|To|As|How|Those|That|See)\b"
 SUMMARY_START = rf"{DESCRIPTION_START}|(?:Whether|Which|Where|Who)\b"
@@ -213,5 +216,10 @@ def _blanked(pattern, text):
 
 
 def _without_code(text):
-    text = re.sub(r"``[^`]*``|`[^`]*`|\$[^$]*\$", lambda match: "X" + "\n" * match[0].count("\n"), text)
+    # The shape of an array counts as a part of its name.
+    text = re.sub(
+        rf"(?:``[^`]*``|`[^`]*`)(?:\s{SHAPE})?|\$[^$]*\$",
+        lambda match: "X" + "\n" * match[0].count("\n"),
+        text,
+    )
     return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)

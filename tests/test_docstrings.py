@@ -60,6 +60,10 @@ def test_numpydoc_has_exactly_the_allowed_findings(area):
     assert not described, "\n".join(described)
 
 
+def test_internal_docstrings_have_no_sections():
+    assert numpydoc_rules.internal_sections() == []
+
+
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_parameter_is_documented(name):
     item = ITEMS[name]

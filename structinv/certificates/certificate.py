@@ -305,14 +305,7 @@ class WorstChange:
 
 
 def described(oracle: InvarianceOracle) -> str:
-    """Return the short form of an oracle for printed results, with its note.
-
-    Examples
-    --------
-    >>> from structinv.oracles import FDrop
-    >>> described(FDrop(2)), described(Identity())
-    ('FDrop(max_changes=2)', 'none: the oracle is Identity()')
-    """
+    """Return the short form of an oracle for printed results, with its note."""
     text, counted = one_line(oracle), oracle.counted()
     if counted is not None and counted.note:
         text = f"{text}; {counted.note}"

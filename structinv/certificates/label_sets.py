@@ -46,18 +46,6 @@ def labels_worst_change(
 
     The space has one output per label, and the structure is ``one_row``. The oracle must have a list if
     functions are not linear in x. The other arguments are those of `worst_change`.
-
-    Examples
-    --------
-    >>> from structinv.oracles import Box
-    >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Multilabel
-    >>> from structinv.structures.multilabel import positions
-    >>> X = np.array([[2.0, -1.0]])
-    >>> y, layout = positions(X > 0)
-    >>> labels = Multilabel().bind(y, np.arange(2), layout=layout)
-    >>> labels_worst_change(ExplicitSpace(2, 2), np.eye(2).ravel(), Box(0.5), labels, X).bounds
-    array([0.5])
     """
     check_one_change(space, oracle)
     pairwise = np.asarray(space.pairwise(f) if pairwise is None else pairwise)

@@ -102,17 +102,6 @@ def prediction_bounds(
     """Return bounds of ``f(z) + constant`` over z in S(x), for every row.
 
     The space has a single output. `eps` is the relative error of the sum.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.certificates.certificate import linear_function
-    >>> from structinv.oracles import Box
-    >>> from structinv.oracles.checked_oracle import bind
-    >>> bound = bind(Box(0.5), np.array([[1.0, 2.0]]))
-    >>> found = prediction_bounds(*linear_function(np.array([[1.0, -1.0]]), np.zeros(1)), bound)
-    >>> found.lowest.round(6), found.highest.round(6), found.exact
-    (array([-2.]), array([0.]), array([ True]))
     """
     ends, exact = [], []
     for _, extremes in _extremes(space, f, bound, points=False):

@@ -22,18 +22,7 @@ def check_solver(name: str) -> None:
 def check_rows(classifier: Any, oracle: str | None, features: Any, X: Any, y: Any) -> None:
     """Raise ValueError if the oracle does not support these rows or the kernel.
 
-    Parameters
-    ----------
-    classifier : InvariantClassifier
-        Unfitted classifier of rows.
-    oracle : str or None
-        Value of ``--oracle``.
-    features : Features
-        Reader of the rows.
-    X : matrix of shape (n_samples, n_features)
-        Rows.
-    y : ndarray of shape (n_samples,)
-        Labels.
+    Shapes: `X` (n_samples, n_features), `y` (n_samples,).
     """
     changes: InvarianceOracle = classifier.oracle
     _check_shape(changes, features, X.shape[1])

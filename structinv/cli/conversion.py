@@ -42,19 +42,7 @@ class Conversion:
 
 
 class RowFile(ABC):
-    """File of rows, read in blocks.
-
-    Attributes
-    ----------
-    options : frozenset of str
-        Names in `OPTIONS` that the class uses.
-    n_features : int or None
-        Number of columns; None if unknown before reading.
-    notes : dict
-        Entries of the manifest.
-    total : int or None
-        Size of the file in bytes or rows; None if unknown.
-    """
+    """File of rows, read in blocks."""
 
     options: ClassVar[frozenset[str]]
     n_features: int | None

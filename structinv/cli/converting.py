@@ -109,13 +109,7 @@ class _JSONFile(_TextFile):
 
 
 def row_file(stream: BinaryIO, given: Conversion) -> RowFile:
-    """Open a file of rows in the format of its content.
-
-    Raises
-    ------
-    ValueError
-        If the format is not supported, or if an option has no effect on it.
-    """
+    """Open a file of rows in the format of its content."""
     name = name_of(stream)
     start = stream.read(4)
     stream.seek(0)

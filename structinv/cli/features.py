@@ -27,19 +27,7 @@ class ReadOptions:
 
 
 class Features:
-    """Reader of the rows of a classifier.
-
-    Attributes
-    ----------
-    task : str
-        Key in `tasks.TASKS`.
-    trained_on : str
-        Description of the training file in messages.
-    of_texts : bool
-        Whether the file contains texts.
-    options : frozenset of str
-        Options of `fit` for reading such files.
-    """
+    """Reader of the rows of a classifier."""
 
     task: ClassVar[str] = "rows"
     trained_on: ClassVar[str]
@@ -60,13 +48,7 @@ class Features:
         return self.read(source, ignore_new)[0]
 
     def read_folder(self, rows: RowFolder, ignore_new: bool = False) -> RowSource:
-        """Return the rows of a folder with the features of the training file.
-
-        Raises
-        ------
-        ValueError
-            If the features of the folder differ.
-        """
+        """Return the rows of a folder with the features of the training file."""
         raise ValueError(
             f"MODEL was trained on {self.trained_on}, but {rows.path} is a folder of rows: pass a file"
         )

@@ -16,12 +16,8 @@ from .row_files import FORMAT_NAMES, Labels, NumberedFeatures
 class FolderFeatures(Features):
     """Columns of a folder written by `structinv convert` or `RowWriter`.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of columns.
-    columns : dict
-        Notes of the folder on its columns.
+    - `n_features`: number of columns
+    - `columns`: notes of the folder on its columns
     """
 
     trained_on: ClassVar[str] = "a folder of rows"
@@ -68,13 +64,7 @@ class FolderFeatures(Features):
 
 
 def labels_of(rows: RowFolder) -> Labels:
-    """Return the labels of a folder.
-
-    Raises
-    ------
-    ValueError
-        If the folder has no labels.
-    """
+    """Return the labels of a folder."""
     labels = rows.labels
     if labels is None:
         raise ValueError(f"{rows.path} has no labels: convert the file again without --unlabeled")

@@ -22,20 +22,6 @@ class ResizedRows(RowSource):
     """Sparse rows of a source, cut or extended to a number of features.
 
     Missing features are zero.
-
-    Parameters
-    ----------
-    rows : RowSource
-        Source with sparse blocks.
-    n_features : int
-        New number of features.
-
-    Examples
-    --------
-    >>> from structinv.rows.matrix_rows import MatrixRows
-    >>> rows = ResizedRows(MatrixRows(sp.csr_matrix(np.eye(3))), 2)
-    >>> rows.shape, rows.block(1, 3).toarray().tolist()
-    ((3, 2), [[0.0, 1.0], [0.0, 0.0]])
     """
 
     sparse = True
@@ -64,24 +50,7 @@ def column_notes(rows: RowFolder) -> dict[str, Any]:
 
 
 def rows_for(n_features: int, columns: dict[str, Any], rows: RowFolder, ignore_new: bool) -> RowSource:
-    """Return the rows of a folder with the columns of a model.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of features of the model.
-    columns : dict
-        Notes on the columns of the model, from `column_notes`.
-    rows : RowFolder
-        Rows to be read.
-    ignore_new : bool
-        Whether features that the model lacks are dropped. An error is raised otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the columns of the folder differ from those of the model.
-    """
+    """Return the rows of a folder with the columns of a model."""
     notes = column_notes(rows)
     for name, description in COLUMN_NOTES.items():
         if name in notes and name in columns and notes[name] != columns[name]:

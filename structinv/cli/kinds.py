@@ -48,13 +48,7 @@ _BY_CONTENT = ("svmlight", "table")
 
 
 def data_at(path: Path) -> Data:
-    """Open a file or a folder of rows.
-
-    Raises
-    ------
-    ValueError, OSError
-        If the folder is not a folder of rows, or if the file belongs to one.
-    """
+    """Open a file or a folder of rows."""
     if path.is_dir():
         return RowFolder(path)
     if path.name == MANIFEST or (path.suffix == ".npy" and (path.parent / MANIFEST).is_file()):
@@ -93,19 +87,7 @@ def _advice_for_new_data() -> Iterator[None]:
 def training_file(
     path: Path, kind: Kind | None, keys: tuple[str, str], tokens: bool = False
 ) -> tuple[Data, Any]:
-    """Open training data and select the features class for its format.
-
-    Parameters
-    ----------
-    path : Path
-        File or folder of rows.
-    kind : str or None
-        Format; detected if None.
-    keys : tuple of str
-        Names of the texts and of the labels.
-    tokens : bool, default=False
-        Whether texts are passed unchanged to a classifier that splits them into tokens.
-    """
+    """Open training data and select the features class for its format."""
     source = data_at(path)
     if isinstance(source, RowFolder):
         if kind is not None:

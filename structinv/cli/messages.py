@@ -180,18 +180,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 def begin(what: str, takes: str, seconds: float = 0.0) -> None:
-    """Begin some work of the running command, with a line if it is not fast.
-
-    Parameters
-    ----------
-    what : str
-        Name of the work.
-    takes : str
-        Size of the work, and its expected time.
-    seconds : float, default=0.0
-        Estimated time. The line is printed at once if this time is long, since a reader may not let
-        other threads run.
-    """
+    """Begin some work of the running command, with a line if it is not fast."""
     watch = _watch.get()
     if watch is not None:
         watch.begin(f"{what}: {takes}", at_once=seconds > QUIET)
@@ -256,20 +245,7 @@ def training_time(max_seconds: float | None) -> str:
 
 @contextmanager
 def progress_of(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error, if it is a terminal.
-
-    Parameters
-    ----------
-    what : str
-        Description in front of the bar.
-    total : int or None
-        Amount of work; None if unknown.
-
-    Yields
-    ------
-    show : callable
-        Function that takes the amount of finished work and updates the bar.
-    """
+    """Show a progress bar on standard error, if it is a terminal."""
     begin(what, USUALLY)
     console = quiet_console()
     if not console.is_terminal:

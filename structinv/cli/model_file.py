@@ -31,16 +31,10 @@ from .row_files import Labels
 class SavedModel:
     """Fitted classifier with the reader of its features.
 
-    Attributes
-    ----------
-    classifier : InvariantClassifier or InvariantStructuredSVC
-        Fitted classifier.
-    features : Features
-        Reader of files.
-    training : dict
-        Summary of the fit: size of the data, status and relative_gap; after a fit also seconds.
-    facts : dict
-        Name, hash and versions of a model file, for reports.
+    - `classifier`: fitted classifier
+    - `features`: reader of files
+    - `training`: summary of the fit: size of the data, status and relative_gap; after a fit also seconds
+    - `facts`: name, hash and versions of a model file, for reports
     """
 
     classifier: Any
@@ -90,19 +84,7 @@ class SavedModel:
     def subject(
         self, source: Data, X: Any, y: Any, shape: Any = None, facts: Mapping[str, str] | None = None
     ) -> Subject:
-        """Return the subject of a report on labeled data.
-
-        Parameters
-        ----------
-        source : Source or RowFolder
-            Place of the data.
-        X, y : samples and labels
-            Content of the data.
-        shape : ImageShape, optional
-            Shape of images.
-        facts : dict of str, optional
-            Facts about the data.
-        """
+        """Return the subject of a report on labeled data."""
         texts = None if isinstance(source, RowFolder) else self.features.texts(source)
         return subject_of(
             self.classifier,
@@ -129,20 +111,7 @@ class SavedModel:
 
 
 def load_model(path: Path, data: Path | None = None) -> SavedModel:
-    """Read a model file of the command line.
-
-    Parameters
-    ----------
-    path : Path
-        File, or "-" for standard input.
-    data : Path, optional
-        Source of the rows; not standard input if `path` is.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a model file of the command line, or if it requires unsafe types.
-    """
+    """Read a model file of the command line."""
     if data is not None and is_standard_input(path) and is_standard_input(data):
         raise ValueError(
             f"MODEL {path} and DATA {data} are both standard input: pass a file for one of them"

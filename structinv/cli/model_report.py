@@ -41,13 +41,7 @@ def edit_numbers(text: str | None) -> list[int] | None:
 
 
 def model_report(saved: SavedModel, source: Data, X: Any, y: Any, options: ReportOptions) -> bytes:
-    """Return the report of a model file on labeled data.
-
-    Raises
-    ------
-    ValueError
-        If the labels are not classes of the model, or if ``--sizes`` does not fit its oracle.
-    """
+    """Return the report of a model file on labeled data."""
     oracle = saved.classifier.oracle
     if options.sizes is not None and (oracle is None or oracle.counted() is None):
         raise ValueError(

@@ -15,13 +15,6 @@ def phrase(oracle: InvarianceOracle) -> str:
     """Return the perturbations of an oracle in words.
 
     Oracles without a phrase are named with their parameters.
-
-    Examples
-    --------
-    >>> phrase(TokenEdits("drop", 5).only_for("spam")), phrase(FScale(1, 0.5, 2.0))
-    ('up to 5 deleted words of spam', 'up to 1 feature scaled by 0.5 to 2')
-    >>> phrase(TokenEdits("add", 1) | TokenEdits("drop", 1))
-    "Union(left=TokenEdits(edit='add', max_changes=1), right=TokenEdits(edit='drop', max_changes=1))"
     """
     if isinstance(oracle, OnlyFor):
         return f"{phrase(oracle.oracle)} of {listed(map(label_name, oracle.listed()))}"

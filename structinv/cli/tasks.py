@@ -22,22 +22,13 @@ from .sentence_reports import sentences_report
 class Task:
     """Actions that differ between rows, texts and sentences.
 
-    Attributes
-    ----------
-    labels : callable
-        Function of y that returns all labels as an array.
-    counts : callable
-        Function of features and X that returns the size of the data, such as numbers of rows.
-    evaluate : callable
-        Function of a console, a saved model, data, X and y that prints the report.
-    predict : callable
-        Function of a saved model, data and `PredictOptions`. It yields bytes and numbers of labels.
-    explains : bool
-        Whether `explain` supports the task.
-    chooses_weight : bool
-        Whether ``--C auto`` supports the task.
-    has_intercept : bool
-        Whether linear models have an optional intercept.
+    - `labels`: function of y that returns all labels as an array
+    - `counts`: function of features and X that returns the size of the data, such as numbers of rows
+    - `evaluate`: function of a console, a saved model, data, X and y that prints the report
+    - `predict`: function of a saved model, data and `PredictOptions`
+    - `explains`: whether `explain` supports the task
+    - `chooses_weight`: whether ``--C auto`` supports the task
+    - `has_intercept`: whether linear models have an optional intercept
     """
 
     labels: Callable[[Any], Labels]

@@ -27,14 +27,9 @@ SHARE = 0.2
 class HeldOut:
     """Samples that set a threshold.
 
-    Attributes
-    ----------
-    X, y : samples and labels
-        Samples that training does not use.
-    max_fpr : float
-        Maximum false-positive rate.
-    label : label
-        Label to detect.
+    - `X, y`: samples that training does not use
+    - `max_fpr`: maximum false-positive rate
+    - `label`: label to detect
     """
 
     X: Any
@@ -74,13 +69,7 @@ class HeldOut:
 def hold_out(
     classifier: Any, X: Any, y: Labels, max_fpr: float, seed: int
 ) -> tuple[Any, Labels, HeldOut]:
-    """Return the samples for training, and a fifth of each class for the threshold.
-
-    Raises
-    ------
-    ValueError
-        If ``--max-fpr`` does not apply to the model or the labels, or if there are too few samples.
-    """
+    """Return the samples for training, and a fifth of each class for the threshold."""
     if not isinstance(classifier, (InvariantLinearSVC, InvariantTextClassifier)):
         raise ValueError("--max-fpr requires a linear model of rows or texts: remove --max-fpr")
     classes, counts = np.unique(y, return_counts=True)

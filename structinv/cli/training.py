@@ -50,21 +50,7 @@ MOST_FOLDS = 5
 def build_classifier(
     task: str, oracle: str | None, given: dict[str, Any], kernel: dict[str, Any], **parameters: Any
 ) -> Any:
-    """Return an unfitted classifier.
-
-    Parameters
-    ----------
-    task : {"rows", "texts", "sentences"}
-        Kind of the samples.
-    oracle : str or None
-        Name of the oracle; None is fscale for a linear model of rows, otherwise identity.
-    given : dict
-        Parameters of the oracle; others keep their defaults.
-    kernel : dict
-        ``kernel`` and its parameters; empty for a linear model.
-    parameters : dict
-        Parameters of the classifier.
-    """
+    """Return an unfitted classifier."""
     default = "" if oracle else ", the default,"
     oracle = oracle or ("fscale" if task == "rows" and not kernel else "identity")
     if oracle not in REGISTRY:

@@ -40,13 +40,7 @@ class Family(StrEnum):
 
 
 def warm_up(family: Family, console: Console) -> None:
-    """Fill the cache on disk with the functions for one kind of data, or for all.
-
-    Raises
-    ------
-    ValueError
-        If the cache cannot be written.
-    """
+    """Fill the cache on disk with the functions for one kind of data, or for all."""
     folder = cache_folder()
     if folder is None:
         raise ValueError(

@@ -33,25 +33,13 @@ ROUNDS_WITHOUT_VALUE = 10
 class BundleState:
     """State of the driver.
 
-    Parameters
-    ----------
-    bundle : WorkingSet
-        Planes of all groups.
-    best : (size,) array
-        Best weights so far.
-    upper, attained : float
-        Upper bound and attained value of the objective at the best weights.
-    seed : int
-        Seed of the order of rows in the groups.
-
-    Attributes
-    ----------
-    f : (size,) array
-        Weights at which the next planes are computed.
-    shares : (n_groups, size) array
-        Part of each group in `f`; the sum of all parts is `f`.
-    rounds : int
-        Number of rounds since the last value of the objective.
+    - `bundle`: planes of all groups
+    - `best` (size,): best weights so far
+    - `upper, attained`: upper bound and attained value of the objective at the best weights
+    - `seed`: seed of the order of rows in the groups
+    - `f` (size,): weights at which the next planes are computed
+    - `shares` (n_groups, size): part of each group in `f`; the sum of all parts is `f`
+    - `rounds`: number of rounds since the last value of the objective
     """
 
     bundle: WorkingSet

@@ -21,15 +21,7 @@ def _attribute(whole: Any, name: str) -> np.ndarray:
 
 
 class LazyRows:
-    """Base class of lazy arrays with one value per sample in partitions.
-
-    Attributes
-    ----------
-    kinds : dict of str to dtype
-        Dtypes of the arrays, by name.
-    nothing : object
-        Result for a partition without samples.
-    """
+    """Base class of lazy arrays with one value per sample in partitions."""
 
     kinds: ClassVar[dict[str, Any]]
     nothing: ClassVar[Any]

@@ -57,13 +57,7 @@ class SchedulerLostError(ConnectionError):
 
 
 def find_client(client: Client | None) -> Client:
-    """Return the given client, or the client of this process.
-
-    Raises
-    ------
-    ValueError
-        If there is no client, or if it is closed.
-    """
+    """Return the given client, or the client of this process."""
     if client is None:
         try:
             client = get_client()
@@ -83,18 +77,11 @@ def find_client(client: Client | None) -> Client:
 class Call:
     """Running task.
 
-    Parameters
-    ----------
-    handle : concurrent Future
-        Future of the result.
-    function : callable
-        Function of a group, the name of the fit and the arguments.
-    arguments : tuple
-        Further arguments of the function.
-    round : int
-        Round of the call.
-    lost : int
-        Number of workers lost during the task.
+    - `handle`: future of the result
+    - `function`: function of a group, the name of the fit and the arguments
+    - `arguments`: further arguments of the function
+    - `round`: round of the call
+    - `lost`: number of workers lost during the task
     """
 
     handle: Handle[Any]
@@ -109,22 +96,6 @@ class Cluster:
 
     Tasks run on the worker with their group, which caches its state. If that worker is lost, the group
     moves to another one, and Dask computes its rows again.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected client.
-
-    Attributes
-    ----------
-    groups : list of Future
-        Groups of the fit.
-    homes : list of str
-        Address of the worker of each group.
-    fit : str
-        Unique name of the fit.
-    moved : int
-        Number of moves of groups to other workers.
     """
 
     def __init__(self, client: Client) -> None:
@@ -153,16 +124,7 @@ class Cluster:
     def settle(
         self, make: Callable[[int, str, list[str] | None], Future], held: Sequence[Counter[str]]
     ) -> None:
-        """Create groups on workers with much of their data, balanced by threads.
-
-        Parameters
-        ----------
-        make : callable
-            Function that returns a group as a future. Its arguments are the number of the group, its
-            worker, and workers for the computation of its rows.
-        held : list of Counter
-            Number of bytes of each group on each worker.
-        """
+        """Create groups on workers with much of their data, balanced by threads."""
         threads, self._make = self._workers(), make
         self.homes = []
         for n_bytes in held:
@@ -180,13 +142,7 @@ class Cluster:
         self.groups[p] = self._make(p, self.homes[p], workers_not_slow if self._slow else None)
 
     def balance(self, movable: Iterable[int]) -> None:
-        """Move groups to workers with fewer groups per thread, such as new workers.
-
-        Parameters
-        ----------
-        movable : iterable of int
-            Groups that may move.
-        """
+        """Move groups to workers with fewer groups per thread, such as new workers."""
         threads = self._workers()
         quick = {worker: n for worker, n in threads.items() if worker not in self._slow} or threads
 

@@ -15,27 +15,14 @@ from distributed import Future
 
 
 def is_collection(X: Any) -> bool:
-    """Return True for a Dask collection, or a list of delayed objects or futures.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> is_collection(da.ones((4, 2), chunks=2)), is_collection([[1.0, 2.0]])
-    (True, False)
-    """
+    """Return True for a Dask collection, or a list of delayed objects or futures."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(isinstance(each, (Delayed, Future)) for each in X)
     return bool(is_dask_collection(X)) and not isinstance(X, Delayed)
 
 
 def in_partitions(X: Any) -> bool:
-    """Return True for a Dask collection, and reject similar objects.
-
-    Raises
-    ------
-    TypeError
-        For a single delayed object or future, and for a list of collections.
-    """
+    """Return True for a Dask collection, and reject similar objects."""
     if isinstance(X, (Delayed, Future)):
         raise TypeError(
             "X must be a Dask collection, or a list of delayed objects or futures, got a single one: "
@@ -101,13 +88,7 @@ def refuse_bags(name: str, X: Any) -> None:
 
 
 def pieces(name: str, X: Any) -> list[Any]:
-    """Return each partition of a collection as a delayed object or a future.
-
-    Raises
-    ------
-    TypeError
-        If the object is not a collection; the message names the argument.
-    """
+    """Return each partition of a collection as a delayed object or a future."""
     if not is_collection(X):
         raise TypeError(
             f"{name} must be a Dask collection, or a list of delayed objects or futures, "
@@ -125,13 +106,7 @@ def pieces(name: str, X: Any) -> list[Any]:
 
 
 def cut_like(name: str, given: Any, X: Any, n: int) -> list[Any]:
-    """Return the partitions of labels or weights, cut like the rows.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of partitions differ.
-    """
+    """Return the partitions of labels or weights, cut like the rows."""
     if isinstance(given, da.Array) and isinstance(X, da.Array) and given.chunks[0] != X.chunks[0]:
         known = not np.isnan([*given.chunks[0], *X.chunks[0]]).any()
         if known and sum(given.chunks[0]) == sum(X.chunks[0]):
@@ -153,22 +128,7 @@ def partition_lengths(X: Any) -> Sequence[float]:
 
 
 def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
-    """Join blocks with one entry per row to a lazy array.
-
-    Parameters
-    ----------
-    parts : list of Delayed
-        One block per partition.
-    X : collection
-        Rows.
-    meta : array or sparse matrix
-        Empty block with the type and the width of the blocks.
-
-    Returns
-    -------
-    dask Array
-        Lazy array.
-    """
+    """Join blocks with one entry per row to a lazy array."""
     arrays = [
         da.from_delayed(part, shape=(length, *meta.shape[1:]), meta=meta)
         for part, length in zip(parts, partition_lengths(X), strict=True)
@@ -177,28 +137,7 @@ def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
 
 
 def partitions_of(X: Any, y: Any, **weights: Any) -> list[tuple[Any, ...]]:
-    """Return samples, labels and weights of each partition.
-
-    Parameters
-    ----------
-    X : dask Array, DataFrame or Bag, or list of Delayed or Future
-        Samples. Without `y`, each item of a list is a tuple for a partition, and each item of a bag is a
-        tuple for an example. The tuple has samples, labels, and weights in the order of `weights`.
-    y : dask Array, Series or Bag, list of Delayed or Future, or None
-        Labels.
-    **weights : collections like y, or None
-        Weights.
-
-    Returns
-    -------
-    list of tuple
-        Delayed objects, futures, or None for missing weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a collection, or if the numbers of partitions differ.
-    """
+    """Return samples, labels and weights of each partition."""
     parts = pieces("X", X)
     if y is None:
         return _of_pairs(X, parts)

@@ -27,22 +27,13 @@ from .rows import DistributedRows
 class ExampleBlock(Block):
     """Validated examples of a partition.
 
-    Parameters
-    ----------
-    X : (n_rows, d) array or CSR matrix
-        Rows of all examples.
-    y : (n_positions,) array
-        Labels of all positions.
-    weights : (n_examples,) array
-        Weights of examples.
-    names : tuple of str, optional
-        Column names of a DataFrame.
-    layout : Layout
-        Assignment of positions to examples.
-    position_weight : (n_positions,) array, optional
-        Weights of positions.
-    vectorizer : TokenVectorizer, optional
-        Vectorizer of the tokens in this partition.
+    - `X` (n_rows, d): rows of all examples
+    - `y` (n_positions,): labels of all positions
+    - `weights` (n_examples,): weights of examples
+    - `names`: column names of a DataFrame
+    - `layout`: assignment of positions to examples
+    - `position_weight` (n_positions,): weights of positions
+    - `vectorizer`: vectorizer of the tokens in this partition
     """
 
     layout: Layout | None = None
@@ -123,20 +114,13 @@ class ExampleBlock(Block):
 class Summary:
     """Facts about the examples of a partition for the driver.
 
-    Parameters
-    ----------
-    classes : (m,) array
-        Labels in the partition.
-    counts : (m,) array
-        Number of positions of each label, weighted by the weights of examples.
-    weights : (m,) array
-        Number of positions of each label, weighted by the weights of examples and positions.
-    n_positions : int
-        Number of positions per row, for structures with one row per example.
-    structure : object
-        Summary of the labelings by the structure.
-    tokens : bool
-        Whether the examples are tokens with named features.
+    - `classes` (m,): labels in the partition
+    - `counts` (m,): number of positions of each label, weighted by the weights of examples
+    - `weights` (m,): number of positions of each label, weighted by the weights of examples and
+      positions
+    - `n_positions`: number of positions per row, for structures with one row per example
+    - `structure`: summary of the labelings by the structure
+    - `tokens`: whether the examples are tokens with named features
     """
 
     classes: np.ndarray
@@ -151,16 +135,10 @@ class Summary:
 class ExampleFacts:
     """Facts about all examples before a fit.
 
-    Parameters
-    ----------
-    classes : (n_labels,) array
-        All labels.
-    factors : (n_labels,) array, optional
-        Factors of the labels from `class_weight`.
-    structure : Structure
-        Structure prepared for these labels.
-    vocabulary : dict of str to int, optional
-        Columns of token features.
+    - `classes` (n_labels,): all labels
+    - `factors` (n_labels,): factors of the labels from `class_weight`
+    - `structure`: structure prepared for these labels
+    - `vocabulary`: columns of token features
     """
 
     classes: np.ndarray
@@ -223,13 +201,7 @@ def joint_labels(summaries: Sequence[Summary]) -> np.ndarray:
 def joint_vectorizer(
     n_hashed: int | None, rows: DistributedRows, summaries: Sequence[Summary]
 ) -> TokenVectorizer | None:
-    """Return a vectorizer of the tokens of all partitions; None for rows of numbers.
-
-    Raises
-    ------
-    TypeError
-        If some partitions have tokens, and others rows of numbers.
-    """
+    """Return a vectorizer of the tokens of all partitions; None for rows of numbers."""
     kinds = {each.tokens for each in summaries}
     if kinds == {False}:
         return None
@@ -252,14 +224,7 @@ def joint_columns(parts: list[list[str]]) -> list[str]:
 
 
 def with_columns(X: Any, columns: Sequence[str], vocabulary: dict[str, int]) -> sp.csr_matrix:
-    """Convert CSR rows with named columns to the columns of a larger vocabulary.
-
-    Examples
-    --------
-    >>> X = sp.csr_matrix([[1.0, 2.0]])
-    >>> with_columns(X, ["b", "a"], {"a": 0, "b": 1, "c": 2}).toarray().tolist()
-    [[2.0, 1.0, 0.0]]
-    """
+    """Convert CSR rows with named columns to the columns of a larger vocabulary."""
     places = np.array([vocabulary[name] for name in columns], dtype=X.indices.dtype)
     parts = X.data.copy(), places[X.indices], X.indptr
     rows = sp.csr_matrix(parts, shape=(X.shape[0], len(vocabulary)))

@@ -20,15 +20,7 @@ from .partition import Facts, check_consistent, checked_rows, errors_of, widened
 
 
 class PartitionedRows:
-    """Rows in partitions, with access to single rows by number.
-
-    Parameters
-    ----------
-    parts : list of Delayed or Future
-        Nonempty partitions.
-    facts : list of Facts
-        Facts about each partition.
-    """
+    """Rows in partitions, with access to single rows by number."""
 
     ndim = 2
 

@@ -28,14 +28,9 @@ ROWS_TO_COMPILE = 8
 class Group:
     """Partitions that form one block of the objective.
 
-    Parameters
-    ----------
-    number : int
-        Number of the group.
-    block : Block
-        Rows of all its partitions. Sweeps must mix them; the design page explains why.
-    recipe : Recipe
-        Construction of the losses.
+    - `number`: number of the group
+    - `block`: rows of all its partitions
+    - `recipe`: construction of the losses
     """
 
     number: int
@@ -53,16 +48,10 @@ def grouped(number: int, blocks: list[Block], recipe: Recipe) -> Group:
 class Request:
     """Request to a group in one round.
 
-    Parameters
-    ----------
-    share : PackedVector
-        Part of the group in the weights.
-    sweeps : int
-        Maximum number of sweeps over the rows.
-    sigma : float
-        Amplification of the group's own updates in its sweeps.
-    seed : int
-        Seed of the order of rows.
+    - `share`: part of the group in the weights
+    - `sweeps`: maximum number of sweeps over the rows
+    - `sigma`: amplification of the group's own updates in its sweeps
+    - `seed`: seed of the order of rows
     """
 
     share: PackedVector
@@ -80,22 +69,14 @@ class Request:
 class Response:
     """Two cutting planes of a group: ``offset - <normal, g> <= loss(g)`` for all g.
 
-    Parameters
-    ----------
-    number : int
-        Number of the group.
-    touching, standing : PackedVector
-        Normals of the plane at the given weights, and of the plane after local sweeps.
-    offsets : tuple of two floats
-        Offsets of both planes.
-    upper, attained : float
-        Upper bound and attained value of the loss at the given weights.
-    rows : int
-        Number of rows passed to an oracle.
-    anew : bool
-        Whether the dual variables started at zero.
-    late : bool
-        Whether the request is from an earlier round.
+    - `number`: number of the group
+    - `touching, standing`: normals of the plane at the given weights, and of the plane after local
+      sweeps
+    - `offsets`: offsets of both planes
+    - `upper, attained`: upper bound and attained value of the loss at the given weights
+    - `rows`: number of rows passed to an oracle
+    - `anew`: whether the dual variables started at zero
+    - `late`: whether the request is from an earlier round
     """
 
     number: int

@@ -14,12 +14,8 @@ BYTES_OF_ENTRY = 12
 class PackedVector:
     """Vector in a compact form.
 
-    Parameters
-    ----------
-    values : (m,) array
-        Values.
-    places : (m,) array of int, optional
-        Positions of the values; by default `values` is the whole vector.
+    - `values` (m,): values
+    - `places` (m,): positions of the values; by default `values` is the whole vector
     """
 
     values: np.ndarray
@@ -40,13 +36,7 @@ class PackedVector:
 
 
 def pack(vector: np.ndarray) -> PackedVector:
-    """Convert a vector to its compact form.
-
-    Examples
-    --------
-    >>> pack(np.array([0.0, 0.0, 0.0, 2.0])).places
-    array([3], dtype=int32)
-    """
+    """Convert a vector to its compact form."""
     places = np.flatnonzero(vector)
     if BYTES_OF_ENTRY * len(places) >= vector.nbytes:
         return PackedVector(vector)

@@ -33,16 +33,10 @@ ADVICE = "does not accept missing values encoded as NaN"
 class Block:
     """Validated rows of a partition, with labels or targets and sample weights.
 
-    Parameters
-    ----------
-    X : (n, d) array or CSR matrix
-        Rows.
-    y : (n,) array
-        Labels or targets.
-    weights : (n,) array
-        Sample weights.
-    names : tuple of str, optional
-        Column names of a DataFrame.
+    - `X` (n, d): rows
+    - `y` (n,): labels or targets
+    - `weights` (n,): sample weights
+    - `names`: column names of a DataFrame
     """
 
     X: Matrix
@@ -108,13 +102,7 @@ def errors_of(number: int) -> Iterator[None]:
 
 
 def refuse_other_indices(*given: Any) -> None:
-    """Raise ValueError for pandas objects with different indices.
-
-    Parameters
-    ----------
-    *given : object
-        Rows, labels, sample weights and position weights; the last ones are optional.
-    """
+    """Raise ValueError for pandas objects with different indices."""
     # Without an import of pandas there are no pandas objects.
     pandas = sys.modules.get("pandas")
     if pandas is None:
@@ -160,13 +148,7 @@ def widened(X: Any, n_features: int) -> Any:
 
 
 def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
-    """Validate the content of a partition, and return a block.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If rows, labels or weights are invalid.
-    """
+    """Validate the content of a partition, and return a block."""
     rows, names = checked_rows(X)
     n = rows.shape[0]
     labels = one_a_row(y, n)
@@ -182,22 +164,13 @@ def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
 class Facts:
     """Facts about a block for the driver.
 
-    Parameters
-    ----------
-    shape : tuple of two ints
-        Numbers of rows and features.
-    dtype : dtype
-        Dtype of the rows.
-    sparse : bool
-        Whether the rows are sparse.
-    names : tuple of str or None
-        Column names.
-    weight : float
-        Sum of the sample weights.
-    summary : object
-        Summary of the labels or targets.
-    nbytes : int, default=0
-        Size of the block.
+    - `shape`: numbers of rows and features
+    - `dtype`: dtype of the rows
+    - `sparse`: whether the rows are sparse
+    - `names`: column names
+    - `weight`: sum of the sample weights
+    - `summary`: summary of the labels or targets
+    - `nbytes`: size of the block
     """
 
     shape: tuple[int, int]
@@ -219,14 +192,7 @@ def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts
 
 
 def check_consistent(facts_by_partition: Sequence[Facts]) -> dict[int, Facts]:
-    """Return the facts about nonempty partitions by number, after consistency checks.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, or if partitions have different features. Sparse rows may lack features at
-        the end.
-    """
+    """Return the facts about nonempty partitions by number, after consistency checks."""
     filled = {p: each for p, each in enumerate(facts_by_partition) if each.shape[0]}
     if not filled:
         raise ValueError(f"X must have rows, got {len(facts_by_partition)} empty partitions")
@@ -256,18 +222,11 @@ def fingerprint(block: Block) -> str:
 class Recipe:
     """Construction of the losses of a partition.
 
-    Parameters
-    ----------
-    problem : callable
-        Function of an estimator, an oracle, `learned` and a block that returns a `Problem`.
-    estimator : InvariantEstimator
-        Unfitted estimator with the parameters.
-    oracle : InvarianceOracle
-        Oracle for rows of this shape.
-    learned : object
-        Facts about all rows, such as the classes.
-    space : ExplicitSpace
-        Space of the weights.
+    - `problem`: function of an estimator, an oracle, `learned` and a block that returns a `Problem`
+    - `estimator`: unfitted estimator with the parameters
+    - `oracle`: oracle for rows of this shape
+    - `learned`: facts about all rows, such as the classes
+    - `space`: space of the weights
     """
 
     problem: Callable[..., Problem]

@@ -23,21 +23,6 @@ class DistributedRows:
     """Context of rows, labels and weights in partitions, cached on workers.
 
     Its pickle is a fingerprint of the data.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected client.
-    partitions : list of tuple
-        Samples, labels and weights of each partition, as delayed objects or futures. A tuple may also
-        have one delayed object or future with all of them.
-
-    Attributes
-    ----------
-    cluster : Cluster
-        Workers with the groups.
-    facts : list of Facts
-        Facts about the nonempty partitions.
     """
 
     def __init__(self, client: Client, partitions: Sequence[tuple[Any, ...]]) -> None:
@@ -79,18 +64,6 @@ class DistributedRows:
         """Check all partitions on the workers, and collect the facts about them.
 
         Sparse partitions may lack features at the end.
-
-        Parameters
-        ----------
-        read : callable
-            Function of the content of a partition that returns a checked block.
-        summarize : callable
-            Function of a block that returns the summary of its labels.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If rows, labels or weights are invalid. The message names the first such partition.
         """
         submit, self._read = self.cluster.client.submit, read
         self._blocks = blocks = self._computed(range(len(self.partitions)), None)
@@ -127,17 +100,7 @@ class DistributedRows:
     def bind(self, recipe: Recipe, n_groups: int) -> list[np.ndarray]:
         """Join the partitions to groups, and prepare the groups for a fit.
 
-        Parameters
-        ----------
-        recipe : Recipe
-            Construction of the losses.
-        n_groups : int
-            Maximum number of groups.
-
-        Returns
-        -------
-        list of (m,) arrays of int
-            Consecutive partitions of each group; groups have about equal sizes.
+        Returns shape (m,).
         """
         members = cut_evenly(np.array([each.nbytes for each in self.facts]), n_groups)
         submit = self.cluster.client.submit
@@ -166,13 +129,7 @@ class DistributedRows:
 
 
 def cut_evenly(sizes: np.ndarray, n_groups: int) -> list[np.ndarray]:
-    """Divide consecutive numbers into nonempty groups of about equal total size.
-
-    Examples
-    --------
-    >>> [group.tolist() for group in cut_evenly(np.array([1, 1, 1, 3]), 2)]
-    [[0, 1, 2], [3]]
-    """
+    """Divide consecutive numbers into nonempty groups of about equal total size."""
     n = len(sizes)
     n_groups = min(n, n_groups)
     ends = np.cumsum(sizes)

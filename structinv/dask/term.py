@@ -26,16 +26,7 @@ ROUNDS_BETWEEN_MOVES = 5
 class PartitionedTerm(Term):
     """The sum of the losses of all partitions; each group of them is a block.
 
-    Parameters
-    ----------
-    cluster : Cluster
-        Cluster with the groups of partitions.
-    n_outputs : int
-        Number of functions.
-    sizes : (n_groups,) array of int
-        Number of rows of each group.
-    dtype : dtype
-        Dtype of the rows.
+    Shapes: `sizes` (n_groups,).
     """
 
     def __init__(self, cluster: Cluster, n_outputs: int, sizes: np.ndarray, dtype: np.dtype) -> None:
@@ -83,19 +74,7 @@ class PartitionedTerm(Term):
         The round ends when all groups have responded. It does not wait for groups that take several
         times as long as the others. Their responses belong to a later round.
 
-        Parameters
-        ----------
-        f : (size,) array
-            Weights.
-        requests : dict of int to Request
-            Requests by the number of the group.
-        out_of_time : callable
-            Function that returns True when the round must end.
-
-        Returns
-        -------
-        list of Response
-            Responses in the order of the groups.
+        Shapes: `f` (size,).
         """
         self._round += 1
         self.cluster.begin_round()

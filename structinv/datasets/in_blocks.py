@@ -22,30 +22,7 @@ def svmlight_blocks(
 ) -> Iterator[tuple[sparse.csr_matrix, NDArray[np.float64]]]:
     """Read rows in SVMlight format in blocks of lines.
 
-    Parameters
-    ----------
-    source : path or stream of bytes
-        Plain, or compressed by gzip or xz.
-    zero_based : bool, default=True
-        If True, the first feature has the number 0.
-
-    Yields
-    ------
-    X : csr_matrix of shape (n_rows, largest index of the block), float64
-        Rows of the block.
-    y : ndarray of shape (n_rows,), float64
-        Labels of the block.
-
-    Raises
-    ------
-    ValueError
-        For an empty or truncated file and for a broken line; the message has the file and the line.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> [y.tolist() for X, y in svmlight_blocks(BytesIO(b"1 1:2 3:1\\n-1 2:4\\n"))]
-    [[1.0, -1.0]]
+    Returns `X` (n_rows, largest index of the block), `y` (n_rows,).
     """
     name, before, empty = name_of(source), 0, True
     with opened_text(source) as stream:
@@ -70,32 +47,7 @@ def text_blocks(
 
     A JSON array is read as a whole.
 
-    Parameters
-    ----------
-    source : path or stream of bytes
-        Plain, or compressed by gzip or xz.
-    text_key : str, default="text"
-        Key of the text.
-    label_key : str or None, default="label"
-        Key of the label; None for no labels.
-
-    Yields
-    ------
-    texts : list of str
-        Texts of the block.
-    labels : ndarray of shape (n_texts,), or None
-        Labels of the block; None if `label_key` is None.
-
-    Raises
-    ------
-    ValueError
-        As for `load_jsonlines`.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> list(text_blocks(BytesIO(b'{"text": "cheap pills"}\\n{"text": "lunch"}'), label_key=None))
-    [(['cheap pills', 'lunch'], None)]
+    Returns `labels` (n_texts,).
     """
     name, size, empty = name_of(source), 0, True
     texts: list[str] = []

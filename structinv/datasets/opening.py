@@ -61,16 +61,6 @@ def rereadable(path: str | PathLike[str]) -> Source:
     """Return a path, or all bytes of a source that can be read only once.
 
     Such sources are "-" (standard input) and pipes.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Path of a file or pipe, or "-".
-
-    Returns
-    -------
-    path, or stream of bytes with a `name`
-        A source that can be read several times.
     """
     standard = str(path) == "-"
     if not standard and (not Path(path).exists() or Path(path).is_file()):
@@ -85,16 +75,6 @@ def opened_once(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file, a pipe or "-" (standard input) for one pass with constant memory.
 
     Its start can be read several times, as `kind_of` does.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Path of a file or pipe, or "-".
-
-    Returns
-    -------
-    stream of bytes with a `name`
-        A source for the other functions of this module.
     """
     if str(path) == "-":
         yield _read_once(sys.stdin.buffer, "standard input")
@@ -147,13 +127,7 @@ class _RewindableStream(RawIOBase):
 
 @contextmanager
 def opened(source: Source) -> Iterator[BinaryIO]:
-    """Open for reading bytes, and decompress them if their content is compressed.
-
-    Raises
-    ------
-    ValueError
-        For an empty file, and for damaged compressed data.
-    """
+    """Open for reading bytes, and decompress them if their content is compressed."""
     name, ending = name_of(source), ""
     try:
         with _raw(source) as raw:
@@ -176,22 +150,7 @@ def opened(source: Source) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened_text(source: Source) -> Iterator[BinaryIO]:
-    """Open text in UTF-8, like `opened`, with a check of the start only.
-
-    Raises
-    ------
-    ValueError
-        As for `opened`, and for a byte-order mark of UTF-16 or UTF-32, and NUL bytes near the start.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> with opened_text(BytesIO("1 1:2".encode("utf-16"))) as stream:
-    ...     stream.read()
-    Traceback (most recent call last):
-    ...
-    ValueError: the data must be text in UTF-8, but its byte-order mark is that of UTF-16: ...
-    """
+    """Open text in UTF-8, like `opened`, with a check of the start only."""
     with opened(source) as stream:
         start = stream.read(_LOOKED_AT)
         # A byte-order mark of UTF-8 is not part of the text.
@@ -226,13 +185,6 @@ def in_columns(source: Source) -> bool:
 
     The start of the text without comments decides. All lines must have the same number of columns, and
     lines of ``index:value`` are not columns.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> contents = b"He PRP O\\nran VBD O\\n\\nYes UH O\\n", b"1 3:0.5\\n\\n2 4:1", b"a,b\\n1,2"
-    >>> [in_columns(BytesIO(content)) for content in contents]
-    [True, False, False]
     """
     with opened_text(source) as stream:
         start = stream.read(_LOOKED_AT)
@@ -257,23 +209,6 @@ def kind_of(source: Source) -> Kind:
     A "table" has a comma, a semicolon or a tab, and no number followed by ``index:value``. It may also
     have blanks between names, and between numbers and one label in the next line. Everything else is
     "svmlight", whose reader raises errors with the line.
-
-    Parameters
-    ----------
-    source : path or stream of bytes
-        Plain or compressed text.
-
-    Raises
-    ------
-    ValueError
-        As for `opened_text`.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> contents = b'{"text": "a"}', b"# rows\\n1 3:0.5", b"a,b,label\\n1,2,x"
-    >>> [kind_of(BytesIO(content)) for content in contents]
-    ['json', 'svmlight', 'table']
     """
     with opened_text(source) as stream:
         start = stream.read(_LOOKED_AT)

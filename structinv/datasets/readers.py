@@ -217,25 +217,7 @@ def read_idx(path: Source) -> NDArray[Any]:
 
 
 def line_of_row(path: Source, row: int) -> int:
-    """Return the line number, from 1, of a row of a file in SVMlight format.
-
-    Parameters
-    ----------
-    path : str, path-like or stream of bytes
-        File, plain or compressed.
-    row : int
-        Number of the row, from 0, without empty lines and comments.
-
-    Raises
-    ------
-    IndexError
-        If the file has fewer rows.
-
-    Examples
-    --------
-    >>> line_of_row(BytesIO(b"# two rows\\n1 1:2\\n\\n-1 2:4\\n"), 1)
-    4
-    """
+    """Return the line number, from 1, of a row of a file in SVMlight format."""
     with opened_text(path) as stream:
         for number, line in enumerate(stream, start=1):
             row -= bool(line.partition(b"#")[0].strip())
@@ -288,21 +270,7 @@ def located(
     zero_based: bool | Literal["auto"],
     before: int = 0,
 ) -> ValueError:
-    """Return an error with the first broken line, found by bisection with the parser.
-
-    Parameters
-    ----------
-    error : Exception
-        The error of `parse_svmlight`.
-    lines : list of bytes
-        Parsed lines.
-    name : str
-        Name of the file in the message.
-    zero_based : bool or "auto"
-        Parameter of the parser.
-    before : int, default=0
-        Number of preceding lines.
-    """
+    """Return an error with the first broken line, found by bisection with the parser."""
     # The first index of the file is unknown in a block, so with "auto" every block may start at 0.
     base = zero_based is not False
 

@@ -94,26 +94,7 @@ def load_text_table(
     The first line has the names of the columns. Without the name of the texts in it, each line is a
     label, a tab and a text; quotes are then part of the text.
 
-    Parameters
-    ----------
-    path : str, path-like or stream of bytes
-        File, as for `load_table`.
-    text_key : str, default="text"
-        Name of the column of texts.
-    label_key : str or None, default="label"
-        Name of the column of labels; None for no labels.
-
-    Returns
-    -------
-    texts : list of str
-        Texts.
-    labels : ndarray of str of shape (n_samples,), or None
-        Labels as written in the file.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, if a column is missing, or if a line is not valid.
+    Returns `labels` (n_samples,).
     """
     name, header = name_of(path), _start(path, 1)[0]
     keys = [text_key] if label_key is None else [text_key, label_key]

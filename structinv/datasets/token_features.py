@@ -137,13 +137,7 @@ def _forms(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def shape(word: str) -> str:
-    """Return the shape of a word: the kinds of its letters, once per run.
-
-    Examples
-    --------
-    >>> shape("Mid-1990s"), shape("IBM")
-    ('Xx-0x', 'X')
-    """
+    """Return the shape of a word: the kinds of its letters, once per run."""
     kinds = ""
     for letter in word:
         kind = "x" if letter.isalpha() else letter

@@ -106,20 +106,7 @@ def chosen(case: Case) -> Any:
 
 
 def dual_state(term: Term, space: Space, rng: np.random.Generator, plane_tol: float = 0.0) -> DualState:
-    """Return the first dual state of the table that supports a term and a space.
-
-    Parameters
-    ----------
-    term : Term
-        Term of the objective.
-    space : Space
-        Space of the functions.
-    rng : numpy.random.Generator
-        Source of the order of blocks.
-    plane_tol : float, default=0.0
-        Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
-        this.
-    """
+    """Return the first dual state of the table that supports a term and a space."""
     case = Case(term, space, plane_tol, chosen)
     state: DualState = chosen(case)(case, rng)
     return state
@@ -129,26 +116,6 @@ def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]
     """Return the reasons why dual states do not support a term and a space, by name.
 
     Supported states are left out. No dual state is created, but the oracle's in-hull steps are.
-
-    Parameters
-    ----------
-    term : Term
-        Term of the objective.
-    space : Space
-        Space of the functions.
-    plane_tol : float, default=0.0
-        Plane tolerance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Identity
-    >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Binary
-    >>> from structinv.terms import WorstCase
-    >>> term = WorstCase(np.eye(2), np.array([0, 1]), Identity(), Binary())
-    >>> print(refusals(term, ExplicitSpace(2))["members"])
-    the space has no kernel
     """
     case = Case(term, space, plane_tol)
     reasons = {name: row.reason(case) for name, row in TABLE.items()}

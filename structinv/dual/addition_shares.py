@@ -48,27 +48,7 @@ def _rise(heap, at, room):
 def share_out(indptr, indices, rows, alphas, budgets, asked, could, present, starts, words, shares):
     """Distribute the required amounts of all features over rows.
 
-    Parameters
-    ----------
-    indptr, indices : arrays
-        All rows in CSR format.
-    rows : (m,) array of int
-        Numbers of the rows that add features.
-    alphas : (m,) array
-        Dual variable of each of these rows (> 0): the maximum amount of one feature.
-    budgets : (m,) array
-        Maximum total amount of each row, at most K times its dual variable.
-    asked : (d,) array
-        Required amount of each feature; changed in place to the remaining amount.
-    could : (d,) array
-        Sum of the dual variables of all rows that may add the feature.
-    present : bool
-        Whether features may be added to rows that already have them.
-    starts : (m + 1,) array of int
-        Receives the start of each row's entries.
-    words, shares : arrays
-        Receive the features of row r of `rows` and their amounts, from ``starts[r]`` on. Their size must
-        be at least ``m (K + 1)`` plus the number of features.
+    Shapes: `rows` (m,), `alphas` (m,), `budgets` (m,), `asked` (d,), `could` (d,), `starts` (m + 1,).
     """
     room, late = could - asked, np.zeros(asked.size)
     heap, size = np.flatnonzero(asked > 0), 0

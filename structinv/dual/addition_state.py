@@ -35,20 +35,11 @@ _LEAST_SHARE = 1e-3
 class AddedWords:
     """Features that rows add, with one threshold for the rows of each sign.
 
-    Parameters
-    ----------
-    value : (d,) array
-        Value that is added to each feature, 0 for none.
-    per_feature, in_total : int
-        Factors of the two limits of a row, `AdditionState._left_over`: that of one feature, and that of
-        all features in total.
-
-    Attributes
-    ----------
-    sides : (2, SUMS) array
-        Sums of both signs, as in `addition_steps.settle`.
-    place : (d,) array of int8
-        State of each feature, as in `addition_steps.settle`.
+    - `value` (d,): value that is added to each feature, 0 for none
+    - `per_feature, in_total`: factors of the two limits of a row, `AdditionState._left_over`: that of
+      one feature, and that of all features in total
+    - `sides` (2, SUMS): sums of both signs, as in `addition_steps.settle`
+    - `place` (d,): state of each feature, as in `addition_steps.settle`
     """
 
     value: np.ndarray
@@ -92,14 +83,6 @@ class AdditionState(FocusedSweeps, DualState):
       less than 3e-4 of the gap.
     - `restore` receives planes with a larger dual value than this state reaches with the same dual
       variables, or planes without known dual variables.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses or losses of the worst-case margin, of two classes with one function that is
-        linear in x. The oracle only adds features.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     checks_planes = True

@@ -114,20 +114,7 @@ def _threshold(u, own, value, sigma, total, budget, guess, words):
 def settle(u, own, value, sides, place):
     """Recompute each side's threshold and sums, and the state of each feature.
 
-    Parameters
-    ----------
-    u : (d,) array
-        Weights without additions.
-    own : (2, d) array
-        Sum of the dual variables, by side, over rows that have the feature and cannot add it.
-    value : (d,) array
-        Value that may be added, 0 for none.
-    sides : (2, SUMS) array
-        Sums of positive and negative rows. `TOTAL` and `BUDGET` are given; the total is negative for a
-        side without additions. All others are computed.
-    place : (d,) array of int
-        Receives 0 for free features, 1 and 2 for held and full ones of the first side, and -1 and -2 for
-        those of the second side.
+    Shapes: `u` (d,), `own` (2, d), `value` (d,), `sides` (2, SUMS), `place` (d,).
     """
     place[:] = 0
     words = np.empty(value.size, np.int64)
@@ -283,14 +270,6 @@ def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, f
     The positions of full features are written into ``full``. For each side, the sum of entries divided
     by values over held features is written into ``held``. The loops have no branches on the states,
     because processors cannot predict them.
-
-    Returns
-    -------
-    total, curve : float
-        Sum of the products, and of the squared entries of features that are not held (``cautious``: of
-        all).
-    n_full : int
-        Number of entries of full features.
     """
     first, second = sides[0, THRESHOLD], sides[1, THRESHOLD]
     # A side without additions has no held features and an infinite threshold.
@@ -343,15 +322,6 @@ def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held,
     """Add a multiple of a row to the weights and update the states of its features.
 
     `read_row` must have read the row before.
-
-    Parameters
-    ----------
-    rate : float
-        Change of the row's dual variable, times weight and sign.
-    more : float
-        Change of the amount of a missing feature that the row may add.
-    mine : int
-        Side of the row.
     """
     sides[0, HELD] -= rate * held[0]
     sides[1, HELD] += rate * held[1]
@@ -372,37 +342,8 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse,
                     intercept, cautious, u, own, sides, place, alphas, order, gaps):  # fmt: skip
     """Maximize over the dual variable of each row of `order`, with all additions.
 
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        Rows in CSR format.
-    signs, weights : (n,) arrays
-        Sign and weight of each row.
-    adds : (n,) array of bool
-        Mask of rows to which features may be added.
-    value, own, sides, place
-        Arrays of `settle`, updated in place.
-    inverse : (d,) array
-        Reciprocal of each value, 0 for a value of 0.
-    present : bool
-        Whether features may be added to rows that already have them.
-    K : int
-        Maximum number of features that each row may add.
-    kind : int
-        Number of the loss, as in `margin_steps.KINDS`.
-    intercept : bool
-        Whether `u` ends with the weight of a constant feature, which has no additions.
-    cautious : bool
-        Whether held features have the curvature of free ones. Steps are then shorter, but never too
-        long.
-    u : (d [+ 1],) array
-        Weights without additions, updated in place.
-    alphas : (n,) array
-        Dual variables of the rows, updated in place.
-    order : (m,) array of int
-        Rows to visit, in this order.
-    gaps : (n,) array
-        Receives each row's weighted gap before its step.
+    Shapes: `signs` (n,), `weights` (n,), `adds` (n,), `inverse` (d,), `alphas` (n,), `order` (m,),
+    `gaps` (n,).
     """
     last, longest = u.size - 1, 0
     for i in range(indptr.size - 1):

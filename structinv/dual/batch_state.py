@@ -21,21 +21,7 @@ class BatchedState(DualState):
 
     A sweep calls the oracle for one batch after the other. It then optimizes over all stored planes.
 
-    Parameters
-    ----------
-    case : Case
-        Term, space and plane tolerance.
-    rng : numpy.random.Generator
-        Source of the batches and their order.
-
-    Attributes
-    ----------
-    batches : list of (n,) arrays of int
-        Blocks with a positive weight, in increasing order in each batch.
-    sets : list of WorkingSet
-        Working set of each batch.
-    n_added : int
-        Number of planes or points that the last sweep added.
+    Shapes: `batches` (n,).
     """
 
     batches: list[np.ndarray]

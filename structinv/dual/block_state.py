@@ -45,13 +45,6 @@ class BlockState(DualState):
 
     After a warm start, the planes of the earlier run are a single plane. It has one dual variable
     ("share"), which never increases. The rows have the rest.
-
-    Parameters
-    ----------
-    case : Case
-        Losses of rows that are read in blocks.
-    rng : numpy.random.Generator
-        Source of the blocks and their order.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

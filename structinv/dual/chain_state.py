@@ -19,13 +19,6 @@ class ChainState(SequenceState):
     A visit repeats a few rounds. It computes the scores of all labels, for unperturbed rows and for the
     worst edits, and adds the best labeling to the active set. Then it does exact pairwise steps between
     the labelings of the active set. Normals are not stored.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of sequences with dropped or rescaled features; linear in x.
-    rng : numpy.random.Generator
-        Source of the order of sequences.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

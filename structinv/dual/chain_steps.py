@@ -39,26 +39,7 @@ STEPS_SHARE = 0.1
 def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[np.ndarray, ...]:
     """Return arrays for an example of at most `longest` rows and `widest` labelings.
 
-    Returns
-    -------
-    tables : (4, longest, n_labels) array
-        Scores of unperturbed rows and of their worst edits, Viterbi scores, and changes by position and
-        label.
-    links : (3, n_labels + 2, n_labels) array
-        Transitions, first and last labels: scores, their changes, and those of one normal.
-    gains : (n_edits + 1, n_labels) array
-        Gains of the best edits of a row.
-    products : (widest, widest) array
-        Inner products of normals.
-    wrong : (widest, longest) array of int
-        Wrong positions of each labeling.
-    counts : (2, widest) array of int
-        Number of wrong positions of each labeling, and number of its computed products.
-    levels : (2, widest) array
-        Score difference of each labeling to the true one, including its cost, and its dual variable
-        before a step.
-    marks : (2, max(longest, n_labels)) array of int
-        Changed positions, and changed labels of one position.
+    They are tables, links, gains, products, wrong labels, counts and levels.
     """
     return (
         np.zeros((4, longest, n_labels)),

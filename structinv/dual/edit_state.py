@@ -24,14 +24,6 @@ class EditState(AdditionState):
     """Dual variables and feature deviations of rows, and features that all rows add.
 
     A row adds features with the part of its budget that its own features do not use; see `edit_steps`.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case hinge losses of two classes with one function. The oracle adds features and multiplies
-        nonzero features by factors.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

@@ -173,46 +173,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
 
     Steps include the additions of all rows.
 
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        Rows in CSR format.
-    delta : (nnz,) array
-        Deviations of the entries' factors from their row's dual variable.
-    signs, weights, squares : (n,) arrays
-        Sign, weight and squared length (with the constant feature) of each row.
-    edited : (n,) array of bool
-        Mask of rows that may be edited.
-    value, own, sides, place
-        Arrays of `addition_steps.settle`, updated in place.
-    inverse : (d,) array
-        Reciprocal of each value, 0 for a value of 0.
-    K : int
-        Maximum number of edits of a row.
-    drop, grow : float
-        Maximum decrease of a factor below 1, and increase above 1.
-    intercept : bool
-        Whether `u` ends with the weight of a constant feature, which is not edited.
-    cautious : bool
-        Whether held features of a row that are not edited themselves have the curvature of free ones.
-    u : (d [+ 1],) array
-        Weights without additions, updated in place.
-    alphas, spent, mu : (n,) arrays
-        Dual variable of each row, the part of the budget that its own features use, and its K-th largest
-        gain at the last visit.
-    order : (m,) array of int
-        Rows to visit, in this order.
-    gaps : (n,) array
-        Receives each row's weighted gap before its step.
-    least : float
-        Rows with a gap of at most this get no step.
-    moved, before : (nnz,) arrays
-        Receive the changed entries, and their former deviations.
-
-    Returns
-    -------
-    int
-        Number of changed entries.
+    Arrays have one value per row, except `delta`, `moved` and `before` (nnz,) and `inverse` (d,).
     """
     n_moved = 0
     last, longest = u.size - 1, 0

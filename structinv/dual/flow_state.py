@@ -20,13 +20,6 @@ class FlowState(SequenceState):
     trellis, and only edges with flow are stored. A visit finds the best labeling, and the worst one with
     flow. On every segment where both differ, it does an exact step from the worst to the best. Segments
     move independently. Garber and Meshi (2016) do one step for the whole labeling.
-
-    Parameters
-    ----------
-    case : Case
-        Losses of sequences without perturbations; linear in x.
-    rng : numpy.random.Generator
-        Source of the order of sequences.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

@@ -33,22 +33,7 @@ LEAST_FLOW = 1e-14
 def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
     """Return arrays for the visit of a sequence of at most `longest` rows.
 
-    Returns
-    -------
-    flow : (longest, n_labels + 1, n_labels) array
-        Flow by position, previous label and label. Zero between visits.
-    tables : (2, longest + 1, n_labels) array
-        Scores of rows, and scores of labelings up to each position.
-    links : (n_labels + 2, n_labels) array
-        Scores of transitions, first and last labels.
-    gains : (1, n_labels) array
-        Argument of `fill_scores` for rows without edits.
-    active : (longest + 1, n_labels) array of int
-        Labels with flow, starting before the first position.
-    back : (longest + 1, n_labels) array of int
-        Previous label of each of them on the worst labeling.
-    paths : (3, longest + 1) array of int
-        Best labeling, worst labeling, and the number of labels with flow at each position.
+    They are flow, tables, links, gains, active labels, back pointers and paths.
     """
     return (
         np.zeros((longest, n_labels + 1, n_labels)),

@@ -22,24 +22,7 @@ ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 class FocusedSweeps(ABC):
     """Mixin class for dual states whose rows take one step per visit.
 
-    Attributes
-    ----------
-    rng : numpy.random.Generator
-        Source of the order of rows.
-    rows : (m,) array of int
-        Rows with a positive weight.
-    gaps : (n_rows,) array
-        Gap of each row at its last visit.
-    rows_at_once : int
-        Number of rows between two checks of the time.
-    unwatched : int
-        Number of rows visited since the last check of the time.
-    far_off : float
-        Rows with more than this fraction of the mean gap are visited again.
-    enough : float
-        Fraction of the gap at which additional passes end.
-    focused_passes : int
-        Maximum number of passes over rows with a large gap, before a pass over all rows.
+    Shapes: `rows` (m,), `gaps` (n_rows,).
     """
 
     far_off: float = 0.1

@@ -22,21 +22,7 @@ from .focused_sweeps import FocusedSweeps, rows_at_once
 class HullState(FocusedSweeps, DualState):
     """One averaged plane per row, updated in the convex hull of S(x) by the oracle.
 
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of two classes with one function that is linear in x.
-    rng : numpy.random.Generator
-        Source of the order of rows.
-
-    Attributes
-    ----------
-    hull : Hull
-        In-hull steps of the oracle.
-    signs : (n_rows,) array of -1 and 1
-        Sign of the label of each row.
-    factor : (n_rows,) array
-        Factor of the hull's planes in the term (slack rescaling).
+    Shapes: `signs` (n_rows,), `factor` (n_rows,).
     """
 
     checks_planes = True

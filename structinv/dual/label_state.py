@@ -25,15 +25,7 @@ PRODUCTS_AT_ONCE = 100_000_000
 
 
 class LabelState(FocusedSweeps, DualState):
-    """One averaged plane for each row and each label with a positive dual variable.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of several labels with one function each, with margin rescaling; linear in x.
-    rng : numpy.random.Generator
-        Source of the order of rows.
-    """
+    """One averaged plane for each row and each label with a positive dual variable."""
 
     checks_planes = True
     packs_rows = True

@@ -21,21 +21,7 @@ class LabeledRows(TensorRows):
     The points of a normal are the rows with wrong labels, with their edits. All arguments must stay
     unchanged while the normals are in use.
 
-    Parameters
-    ----------
-    X : (n, d) array or CSR matrix
-        Rows of all examples, including the constant feature of the space.
-    bound : BoundStructure
-        True labels.
-    blocks : (m,) array of int
-        Example of each labeling.
-    labels : array of int
-        Labels of all labelings, concatenated.
-    edits : (n_labels, n_edits) array of int, optional
-        Edits of the row of each label. An edit is 0 for none. Otherwise it is twice the position of the
-        entry in the row, plus 1 for the low factor or 2 for the high factor.
-    factors : (low, high), default=(1.0, 1.0)
-        Factors of edited entries.
+    Shapes: `X` (n, d), `blocks` (m,), `edits` (n_labels, n_edits), `factors` (low, high).
     """
 
     def __init__(

@@ -42,14 +42,6 @@ class LabelingState(DualState):
     Batches of blocks are visited together, with function values and kernel values at their own members.
     Each round finds the worst labelings. Each block then does exact pairwise steps between its labelings
     and, in each row, between members. After all rounds, the function values at all members are updated.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of a structure with one function per label and margin rescaling. The space of
-        the kernel stores all members of the oracle, and their list is complete.
-    rng : numpy.random.Generator
-        Source of the order of blocks.
     """
 
     checks_planes = True
@@ -124,12 +116,7 @@ class LabelingState(DualState):
     def listed(self, blocks: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, Layout]:
         """Return labels, rows and layout of one listed labeling per entry of `blocks`.
 
-        Parameters
-        ----------
-        blocks : (m,) array of int
-            Block of each labeling.
-        chosen : (m,) array of int
-            Number of each labeling in the list of its block.
+        Shapes: `blocks` (m,), `chosen` (m,).
         """
         rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
         return self.labelings[rows, chosen[layout.owners]], rows, layout

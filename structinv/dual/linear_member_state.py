@@ -52,14 +52,6 @@ class LinearMemberState(DualState):
     rows. Only the worst member and the active members of each row are then computed, and each row does
     exact pairwise steps between them. Memory does not depend on the number of members, and sparse rows
     stay sparse.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of single rows, linear in x, with an oracle that lists members. A member is
-        added if its value exceeds that of the row's active members by more than `plane_tol`.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     checks_planes = True

@@ -30,14 +30,7 @@ class PointSet(WorkingSet):
 
     Normals are ``y_i z_i``, and offsets are zero. Scores are negative margins ``-y_i f(z_i)``.
 
-    Parameters
-    ----------
-    space : Space
-        Space of the functions.
-    term : WorstMargin
-        Term of the rows.
-    rows : (n,) array of int
-        Numbers of the rows in the term.
+    Shapes: `rows` (n,).
     """
 
     def __init__(self, space: Space, term: WorstMargin, rows: np.ndarray) -> None:
@@ -101,14 +94,6 @@ class MarginState(BatchedState):
 
     Points are computed in batches. Those with a larger negative margin than the row's other points are
     added. Exact steps on one slope, and between two slopes, follow.
-
-    Parameters
-    ----------
-    case : Case
-        Losses of the worst-case margin with compiled steps. A point is added if its loss exceeds that of
-        the row's other points by more than `plane_tol`.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     term: WorstMargin
@@ -191,20 +176,7 @@ class MarginState(BatchedState):
 
 
 class SmoothPointSets(SmoothRows):
-    """Minimization over all rows, with the average of each row's points.
-
-    Parameters
-    ----------
-    space : Space
-        Space of the functions.
-    sets : sequence of PointSet
-        Points of all rows.
-    loss : ScalarLoss
-        Smooth margin loss.
-    f : element
-        Function of the current slopes and g. A row without slopes has the point with the smallest
-        margin.
-    """
+    """Minimization over all rows, with the average of each row's points."""
 
     def __init__(self, space: Space, sets: Sequence[PointSet], loss: ScalarLoss, f: Element) -> None:
         self.sets = [points for points in sets if points.normals is not None]

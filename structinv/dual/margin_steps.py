@@ -27,29 +27,7 @@ def slope_ascent(gram, gains, order, start, weights, slopes, kind, tolerance, ma
     The dual is ``sum_b c_b (-L*(tau_b)) - 1/2 |f|^2`` for slopes of at least 0, with
     ``tau_b = sum_j slopes_j`` and ``f = sum_b c_b sum_j slopes_j normal_j``.
 
-    Parameters
-    ----------
-    gram : (m, m) array
-        Gram matrix of the normals.
-    gains, slopes : (m,) arrays
-        Negative margins ``-<normal_j, f>`` and slopes of the points, changed in place.
-    order : (m,) array of int
-        Points in the order of their blocks.
-    start : (n + 1,) array of int
-        Block b has the points ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
-    weights : (n,) array
-        Weight c_b of each block.
-    kind : int
-        Number of the loss, as in `KINDS`.
-    tolerance : float
-        Gap over these points at which the passes end.
-    max_passes : int
-        Maximum number of passes over the blocks.
-
-    Returns
-    -------
-    float
-        Gap over these points in the last pass.
+    Shapes: `gram` (m, m), `gains` (m,), `slopes` (m,), `order` (m,), `start` (n + 1,), `weights` (n,).
     """
     total = 0.0
     for _ in range(max_passes):

@@ -23,21 +23,8 @@ MOST_PASSES, LEFT, ACTIVE, ROW_SHARE = 8, 0.1, 0.6, 0.5
 class RowBlock:
     """Some rows with their atoms and the kernel matrix of these.
 
-    Parameters
-    ----------
-    store : AtomStore
-        Store of all atoms.
-    rows : (n,) array of int
-        Numbers of the rows.
-    slots : (n, n_members) array of int
-        Atom of each member, -1 for none.
-
-    Attributes
-    ----------
-    atoms, owners, members : (m,) arrays of int
-        Number, position of the row, and member number of each atom, row by row.
-    start : (n + 1,) array of int
-        Row r has the atoms ``start[r]`` to ``start[r + 1] - 1`` of these.
+    Shapes: `rows` (n,), `slots` (n, n_members), `atoms` (m,), `owners` (m,), `members` (m,), `start` (n
+    + 1,).
     """
 
     def __init__(self, store: AtomStore, rows: np.ndarray, slots: np.ndarray) -> None:
@@ -59,20 +46,7 @@ class RowBlock:
     ) -> np.ndarray:
         """Do exact steps between the atoms of rows; return the gaps at the last visits.
 
-        Parameters
-        ----------
-        f : Expansion
-            Function, changed in place.
-        order : (r,) array of int
-            Positions of the rows to visit.
-        problem : tuple
-            Arrays `Competitors.arrays` of the block's rows.
-        grades : (m,) array
-            Grade of each atom.
-        weights : (n,) array
-            Weight of each row.
-        alphas : (m, n_labels) array
-            Dual variables, changed in place.
+        Shapes: `order` (r,), `grades` (m,), `weights` (n,), `alphas` (m, n_labels).
         """
         values = f.values().T
         local = np.ascontiguousarray(values[:, self.store.places[self.atoms]])

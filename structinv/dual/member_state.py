@@ -41,14 +41,6 @@ class MemberState(DualState):
 
     Blocks are random in every sweep: fixed blocks need twice as many sweeps. Inactive atoms below all
     active planes of their row are left out of its block.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of single rows. The space of the kernel stores all members of the oracle, and
-        their list is complete.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     checks_planes = True

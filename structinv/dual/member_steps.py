@@ -20,12 +20,7 @@ class ActiveMembers:
 
     For CSR points, a step costs the number of their entries, for any number of features.
 
-    Parameters
-    ----------
-    points : (n_entries, n_features) array or CSR matrix
-        Points of all rows.
-    start : (n_rows + 1,) array of int
-        Row r has the points ``start[r]`` to ``start[r + 1] - 1``.
+    Shapes: `points` (n_entries, n_features), `start` (n_rows + 1,).
     """
 
     def __init__(self, points: Matrix, start: np.ndarray) -> None:
@@ -45,17 +40,7 @@ class ActiveMembers:
     ) -> np.ndarray:
         """Do exact steps between the members of rows; return the gaps before them.
 
-        Parameters
-        ----------
-        table : (n_features [+ 1], n_outputs) array
-            Weights by feature, and constants in the last row; changed in place.
-        order : (m,) array of int
-            Rows to visit, in this order.
-        problem : tuple
-            True labels of the rows, outputs and signs of the labels, costs by row and label, a flag for
-            slack rescaling, grades of the members, and weights of the rows.
-        alphas : (n_entries, n_labels) array
-            Dual variables, changed in place.
+        Shapes: `order` (m,), `alphas` (n_entries, n_labels).
         """
         gaps = np.zeros(len(self.start) - 1)
         # A copy of the columns that the points use.

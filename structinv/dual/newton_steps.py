@@ -25,18 +25,11 @@ ENOUGH = 1e-4
 class Descent:
     """Result of Newton's method.
 
-    Parameters
-    ----------
-    f : element
-        Last iterate.
-    gap : float
-        Gap between the value at `f` and the dual value of the slopes there.
-    slopes : (n,) array
-        Dual variables ``L'(u)`` at `f`.
-    of_slopes : element
-        Function of the slopes and g: `f` minus the gradient.
-    proven : float
-        Dual value of the slopes, without contributions of other terms.
+    - `f`: last iterate
+    - `gap`: gap between the value at `f` and the dual value of the slopes there
+    - `slopes` (n,): dual variables ``L'(u)`` at `f`
+    - `of_slopes`: function of the slopes and g: `f` minus the gradient
+    - `proven`: dual value of the slopes, without contributions of other terms
     """
 
     f: Element
@@ -54,16 +47,7 @@ class SmoothRows(ABC):
     the other are slow for many rows with a large norm relative to their weight. The slopes p_i = L'(u_i)
     are dual variables of the rows. Their gap is half the squared norm of the gradient.
 
-    Parameters
-    ----------
-    space : Space
-        Space of the functions.
-    loss : ScalarLoss
-        Smooth margin loss r, with L(u) = r(-u).
-    weights : (n,) array
-        Weight c_i of each row.
-    others : element
-        Part g of other terms.
+    Shapes: `weights` (n,).
     """
 
     def __init__(self, space: Space, loss: ScalarLoss, weights: np.ndarray, others: Element) -> None:

@@ -11,30 +11,7 @@ from ..utils.packed_rows import PackedRows
 
 
 class PackedStore:
-    """Packed dual states of blocks; None for blocks without one.
-
-    Parameters
-    ----------
-    size : int
-        Number of blocks.
-    most_bytes : float
-        Maximum number of bytes in memory. The rest is written to files in a temporary folder.
-
-    Attributes
-    ----------
-    in_memory : int
-        Number of bytes in memory.
-    on_disk : int
-        Number of bytes in files.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> store = PackedStore(2, most_bytes=0)
-    >>> store[1] = PackedRows((np.array([1.0]),))
-    >>> store[0] is None, store[1].arrays, store.in_memory
-    (True, (array([1.]),), 0)
-    """
+    """Packed dual states of blocks; None for blocks without one."""
 
     def __init__(self, size: int, most_bytes: float) -> None:
         self.most_bytes = most_bytes

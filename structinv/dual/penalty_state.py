@@ -26,13 +26,6 @@ class PenaltyState(DualState):
     ``- sum_j c_j p_j z_j``. A sweep does proximal-gradient steps on p. The step length is the reciprocal
     of the largest eigenvalue of the weighted Gram matrix of the functionals. The first sweep computes
     it, and later ones continue if it runs out of time.
-
-    Parameters
-    ----------
-    case : Case
-        Penalty on functionals. `plane_tol` has no effect, because no planes are stored.
-    rng : numpy.random.Generator
-        Source of the initial vector for the largest eigenvalue.
     """
 
     checks_planes = True

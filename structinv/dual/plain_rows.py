@@ -22,23 +22,7 @@ class PlainRows(FocusedSweeps, DualState):
 
     The part of f is ``sum_i b_i x_i``. A visit of a row sets its coefficient to the optimum.
 
-    Parameters
-    ----------
-    case : Case
-        Losses of unperturbed rows, linear in x.
-    rng : numpy.random.Generator
-        Source of the order of rows.
-    kind : int
-        Number of the loss: one of `margin_steps`, or `TUBE`.
-    targets : (n_rows,) array
-        Signs of labels, or targets.
-    tube : float, default=0.0
-        Half-width of the interval around a target without loss.
-
-    Attributes
-    ----------
-    coefficients : (n_rows,) array
-        Coefficients b_i.
+    Shapes: `targets` (n_rows,), `coefficients` (n_rows,).
     """
 
     packs_rows = True

@@ -11,16 +11,7 @@ from .batch_state import BatchedState
 
 
 class PlaneCache(BatchedState):
-    """A few planes per block, with pairwise steps over each batch of blocks.
-
-    Parameters
-    ----------
-    case : Case
-        Any term and space. A plane is stored if it exceeds the block's other planes by more than
-        `plane_tol`.
-    rng : numpy.random.Generator
-        Source of the batches and their order.
-    """
+    """A few planes per block, with pairwise steps over each batch of blocks."""
 
     def _new_set(self, batch: np.ndarray) -> WorkingSet:
         return WorkingSet(self.space, self.term.weights[batch], self.term.lower_bounds[batch])

@@ -18,25 +18,8 @@ def ascend_row(
 
     Return the weighted gap before the steps.
 
-    Parameters
-    ----------
-    own, moved : (at least q, n_outputs) arrays
-        Function values at the members, and changes of the members' coefficients; updated in place.
-    q : int
-        Number of members of the row.
-    kernel : array
-        Kernel matrix; that of the members has q rows and columns and starts at
-        ``kernel[corner, corner]``.
-    c : int
-        True label.
-    outputs, signs, costs : (n_labels,) arrays
-        Output, sign and cost of each label of the row.
-    slack : bool
-        Whether rescaling is "slack".
-    grades : array
-        Grades of members, from number `first` on.
-    alphas : (..., n_labels) array
-        Dual variables of members, from number `first` on; updated in place.
+    Shapes: `own` (at least q, n_outputs), `moved` (at least q, n_outputs), `outputs` (n_labels,),
+    `signs` (n_labels,), `costs` (n_labels,), `alphas` (..., n_labels).
     """
     arrival = -1.0
     for _ in range(MOST_STEPS):

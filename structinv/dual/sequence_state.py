@@ -21,15 +21,7 @@ PRODUCTS_AT_ONCE = 100_000_000
 
 
 class SequenceState(FocusedSweeps, DualState):
-    """Base class of dual states with sequences as blocks and labelings as planes.
-
-    Parameters
-    ----------
-    case : Case
-        Worst-case losses of sequences, linear in x.
-    rng : numpy.random.Generator
-        Source of the order of sequences.
-    """
+    """Base class of dual states with sequences as blocks and labelings as planes."""
 
     checks_planes = True
     quick_value = True

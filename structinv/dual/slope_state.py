@@ -27,13 +27,6 @@ class SlopeState(PlainRows):
     takes its optimal slope. Rows with a large norm relative to their weight undo each other's steps.
     Newton's method then continues from the function of the sweeps. Its iterate is stored as `primal`,
     because the function of its slopes may have a much larger objective.
-
-    Parameters
-    ----------
-    case : Case
-        Smooth losses of the margin, linear in x, with an oracle without perturbations.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     checks_planes = True

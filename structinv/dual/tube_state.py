@@ -17,13 +17,6 @@ class TubeState(PlainRows, LinearMemberState):
     A row has one plane below the tube and one above it. Only one of them is active, so that a number b_i
     with ``f = sum_i b_i x_i`` determines both. The dual is ``sum_i b_i y_i - epsilon |b_i|`` minus half
     the squared norm.
-
-    Parameters
-    ----------
-    case : Case
-        Losses of a regression, linear in x, with an oracle without perturbations.
-    rng : numpy.random.Generator
-        Source of the order of rows.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

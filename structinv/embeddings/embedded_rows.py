@@ -14,16 +14,7 @@ from ..utils.matrices import Matrix, check_indices, refuse_half_or_masked
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:
-    """Return `X` validated by scikit-learn's `validate_data`, with its `rules`.
-
-    Raises
-    ------
-    TypeError
-        For float16, and if scikit-learn raises it.
-    ValueError
-        For stacks of images, with the shape to pass, for invalid indices of a sparse matrix, and if
-        scikit-learn raises it.
-    """
+    """Return `X` validated by scikit-learn's `validate_data`, with its `rules`."""
     refuse_half_or_masked("X", X)
     check_indices("X", X)
     shape = getattr(X, "shape", ())
@@ -39,13 +30,7 @@ def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: An
 
 
 def checked_random(random_state: Any) -> np.random.RandomState:
-    """Return a RandomState.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not an integer from 0 to 2**32 - 1, a RandomState, or None.
-    """
+    """Return a RandomState."""
     allowed = "random_state must be an integer from 0 to 2**32 - 1, a numpy.random.RandomState or None"
     whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     if whole and not 0 <= int(random_state) < 2**32:

@@ -17,16 +17,10 @@ from ..oracles.image_shapes import with_shape
 class ImageChanges:
     """Transformations of images with one shape, or of their patches, as a list.
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle of the transformations.
-    shape : ImageShape
-        Shape of the images.
-    n_draws : int or None
-        Number of randomly drawn transformations.
-    seed : int
-        Seed of the draws.
+    - `oracle`: oracle of the transformations
+    - `shape`: shape of the images
+    - `n_draws`: number of randomly drawn transformations
+    - `seed`: seed of the draws
     """
 
     oracle: InvarianceOracle
@@ -48,26 +42,7 @@ def image_changes(
     *,
     names: tuple[str, str],
 ) -> ImageChanges:
-    """Return transformations of images; image oracles without a shape get this one.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle or None
-        Oracle of the transformations.
-    shape : ImageShape
-        Shape of the images.
-    n_draws : int or None
-        Number of randomly drawn transformations.
-    seed : int
-        Seed of the draws.
-    names : tuple of str
-        Names of the parameters `oracle` and `n_draws` for errors.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the oracle has no list and `n_draws` is None.
-    """
+    """Return transformations of images; image oracles without a shape get this one."""
     oracle = Identity() if oracle is None else clone(with_shape(oracle, shape))
     transformations = ImageChanges(oracle, shape, None if n_draws is None else int(n_draws), seed)
     try:

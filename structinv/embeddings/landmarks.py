@@ -44,21 +44,7 @@ def leverage_scores(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Gen
     first `size`, divided by `size`. The sum of the scores is then at most ``2 * size`` (Musco and Musco
     2017, eq. 4).
 
-    Parameters
-    ----------
-    X : (n, d) array
-        Rows.
-    size : int
-        Number of landmarks.
-    kernel : Kernel
-        Kernel of the scores.
-    rng : numpy.random.Generator
-        Generator of the sample.
-
-    Returns
-    -------
-    (n,) array
-        Scores above 0, at most 1.
+    Shapes: `X` (n, d); returns (n,).
     """
     n = len(X)
     sample = np.sort(rng.choice(n, min(n, SAMPLED * size), replace=False))
@@ -86,22 +72,7 @@ def inverse_root(
 ) -> tuple[np.ndarray, int]:
     """Compute ``K(Z, Z)^(-1/2)`` of landmarks Z, (m, d), and its rank.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel K.
-    landmarks : (m, d) array
-        Landmarks Z.
-    precision : dtype
-        Lowest precision of kernel values that will be multiplied by the root. Eigenvalues below
-        ``m * eps`` times the largest may be rounding errors, so they and their inverses count as 0.
-
-    Returns
-    -------
-    root : (m, m) array
-        The symmetric root, of float64.
-    rank : int
-        Number of nonzero eigenvalues.
+    Shapes: `landmarks` (m, d); returns `root` (m, m).
     """
     # There are few landmarks, so float64 is cheap here.
     points = landmarks.astype(np.float64)

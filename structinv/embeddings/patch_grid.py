@@ -14,24 +14,9 @@ from ..oracles import ImageShape
 class PatchGrid:
     """Square patches of images, with corners on a grid.
 
-    Parameters
-    ----------
-    shape : ImageShape
-        Shape of the images.
-    size : int
-        Side of a patch in pixels.
-    stride : int
-        Distance between adjacent corners in pixels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> grid = PatchGrid(ImageShape(3, 3), size=2, stride=1)
-    >>> grid.cut(np.arange(9.0)[None])
-    array([[0., 1., 3., 4.],
-           [1., 2., 4., 5.],
-           [3., 4., 6., 7.],
-           [4., 5., 7., 8.]])
+    - `shape`: shape of the images
+    - `size`: side of a patch in pixels
+    - `stride`: distance between adjacent corners in pixels
     """
 
     shape: ImageShape

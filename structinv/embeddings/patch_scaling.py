@@ -27,18 +27,12 @@ class PatchScaling:
     The mean variance of a training patch is v. The mean and covariance of q are m and S, and s is the
     mean of the diagonal of S. So c and e have no unit (Coates, Ng and Lee 2011).
 
-    Parameters
-    ----------
-    contrast : float or None
-        The number c; None for no contrast normalization.
-    whitening : float or None
-        The number e; None for no whitening.
-    lengths : {"unit", "kept", "given"}
-        Treatment of lengths. "unit" divides by them, "kept" divides and returns them, "given" does not
-        divide. The divisor is at least a thousandth of the root mean square of lengths, so that the
-        noise of uniform patches stays small.
-    offset, mean, matrix, least
-        Set by `learn`: ``c v``, ``m``, the whitening matrix, and the smallest divisor.
+    - `contrast`: the number c; None for no contrast normalization
+    - `whitening`: the number e; None for no whitening
+    - `lengths`: treatment of lengths. "unit" divides by them, "kept" divides and returns them, "given"
+      does not divide
+    - `offset, mean, matrix, least`: set by `learn`: ``c v``, ``m``, the whitening matrix, and the
+      smallest divisor
     """
 
     contrast: float | None
@@ -54,13 +48,7 @@ class PatchScaling:
     ) -> PatchScaling:
         """Learn the parameters of contrast, whitening and lengths from patches.
 
-        Parameters
-        ----------
-        patches : (m, d) array
-            Training patches.
-        changed : callable
-            Function without arguments that yields pairs (weight, array (k, d)). They are blocks of the
-            patches under each transformation, with its weight. It is called for whitening only.
+        Shapes: `patches` (m, d).
         """
         if self.contrast is not None:
             spread = np.mean(np.var(patches, axis=1, dtype=np.float64))

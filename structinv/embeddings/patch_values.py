@@ -30,20 +30,8 @@ def add_kernel_values(
     the number of threads. Several threads are used if `Kernel.thread_safe` is True. The caller checks
     that features are finite.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel of the patches.
-    patches : (n * count, d) array
-        Patches of all images in sequence.
-    landmarks : (k, d) array
-        Landmarks.
-    pooling : (cells, count) array
-        Weight of each patch in each cell.
-    factors : (n, count) array
-        Factors of the values of each patch.
-    features : (n, cells, k) array
-        Features, modified in place.
+    Shapes: `patches` (n * count, d), `landmarks` (k, d), `pooling` (cells, count), `factors` (n, count),
+    `features` (n, cells, k).
     """
     n, count = factors.shape
     x, y = half_norms(patches), half_norms(landmarks)

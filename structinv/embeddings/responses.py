@@ -34,12 +34,7 @@ class Responses:
     If transformations are linear maps T, the templates are transformed once, as
     ``<T x, w> = <x, T'w>``. Otherwise the rows are transformed.
 
-    Parameters
-    ----------
-    changes : Changes
-        The transformations.
-    templates : (p, d) array
-        The templates.
+    Shapes: `templates` (p, d).
     """
 
     def __init__(self, changes: Changes, templates: np.ndarray) -> None:
@@ -51,13 +46,7 @@ class Responses:
     def each(self, X: Matrix, use: Use) -> None:
         """Call `use` with all products, possibly from several threads.
 
-        Parameters
-        ----------
-        X : (n, d) array or CSR matrix
-            Rows; sparse ones only if templates are transformed.
-        use : callable
-            Function ``use(rows, templates, values)``. Calls for other rows or templates may run at the
-            same time.
+        Shapes: `X` (n, d).
         """
         if not self.moves_templates:
             self._each_of_members(X, use)
@@ -160,21 +149,7 @@ def _products_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarr
 def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) -> np.ndarray:
     """Compute averages of cosines and sines over transformations.
 
-    Parameters
-    ----------
-    responses : Responses
-        Products of rows and templates.
-    X : (n, d) array or CSR matrix
-        Rows.
-    n_columns : int
-        ``2 p``, or ``2 p - 1``: then the last template has one column, ``cos(<w, x> + phase)``.
-    phase : float
-        Phase of the last column if `n_columns` is odd.
-
-    Returns
-    -------
-    (n, n_columns) array
-        Averages times ``(2 / n_columns)^(1/2)``, in the precision of the rows.
+    Shapes: `X` (n, d); returns (n, n_columns).
     """
     features = np.empty((X.shape[0], n_columns), dtype=X.dtype)
     weights = responses.changes.weights * np.sqrt(2.0 / n_columns)
@@ -197,21 +172,7 @@ def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) ->
 def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_columns: int) -> np.ndarray:
     """Compute probabilities over transformations of products below thresholds.
 
-    Parameters
-    ----------
-    responses : Responses
-        Products of rows and templates.
-    X : (n, d) array or CSR matrix
-        Rows.
-    thresholds : (p, b) array
-        Thresholds of each template, ascending. A product equal to one counts as below it.
-    n_columns : int
-        Number of columns, at most ``p * b``: the last template may have fewer thresholds.
-
-    Returns
-    -------
-    (n, n_columns) array
-        Probabilities, in the precision of the rows.
+    Shapes: `X` (n, d), `thresholds` (p, b); returns (n, n_columns).
     """
     bins = thresholds.shape[1]
     features = np.empty((X.shape[0], n_columns), dtype=X.dtype)

@@ -19,24 +19,7 @@ _MOST_DIMENSIONS = 21201
 def draw_templates(
     kind: str, spectrum: Spectrum, size: int, n_features: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw frequencies of a kernel's spectrum, (size, n_features) of float64.
-
-    Parameters
-    ----------
-    kind : {"orthogonal", "gaussian", "quasi", "fastfood"}
-        Method.
-    spectrum : Spectrum
-        Distribution of the frequencies.
-    size, n_features : int
-        Shape of the result.
-    rng : numpy.random.Generator
-        Generator of the draws.
-
-    Raises
-    ------
-    ValueError
-        If the method does not support the spectrum or the number of features.
-    """
+    """Draw frequencies of a kernel's spectrum, (size, n_features) of float64."""
     return TEMPLATES[kind](spectrum, size, n_features, rng)
 
 
@@ -53,15 +36,7 @@ def check_templates(kind: Any) -> None:
 
 
 def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
-    """Return the spectrum of a kernel, for a method to draw templates.
-
-    Raises
-    ------
-    TypeError
-        If the kernel has no known spectrum.
-    ValueError
-        If the method requires frequencies with the same distribution in all directions.
-    """
+    """Return the spectrum of a kernel, for a method to draw templates."""
     spectrum = kernel.spectral_law()
     if not isinstance(spectrum, Spectrum):
         raise TypeError(

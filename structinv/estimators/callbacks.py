@@ -54,26 +54,7 @@ class _NoContext:
 
 
 class FitTask:
-    """Report of a fit and its iterations to scikit-learn's callbacks.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Estimator during its fit.
-    context : CallbackContext
-        Context of the fit.
-    shown : tuple
-        X, y and sample weights as given, so that a callback with a scorer gets names of features.
-    learn : callable
-        Function that sets the attributes of an estimator from a solution.
-
-    Attributes
-    ----------
-    has_callbacks : bool
-        True if the estimator has callbacks.
-    ended : bool
-        True if a callback has ended the fit.
-    """
+    """Report of a fit and its iterations to scikit-learn's callbacks."""
 
     def __init__(
         self,

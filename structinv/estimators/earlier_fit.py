@@ -27,31 +27,7 @@ OF_SINGLE_ROWS = frozenset({"class_weight", "sample_weight"})
 
 
 class EarlierFit:
-    """State of an earlier fit of the same rows, and the state for a later fit.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Estimator with `warm_start`, `checkpoint` and `checkpoint_seconds`.
-    X : array, matrix or RowSource
-        Checked rows.
-    y : array
-        Checked labels or targets.
-    sample_weight : array-like or None
-        Sample weights.
-    free : frozenset of str, default=OF_THE_WEIGHTS
-        Parameters that planes of single rows do not depend on.
-
-    Attributes
-    ----------
-    used : float
-        Seconds of the fit before the current run: before it was killed or restarted.
-
-    Raises
-    ------
-    ValueError
-        If the checkpoint is that of another fit.
-    """
+    """State of an earlier fit of the same rows, and the state for a later fit."""
 
     def __init__(
         self,

@@ -35,22 +35,13 @@ Tokens = Callable[[Any], tuple[Matrix, np.ndarray]]
 class Examples:
     """Checked examples of a fit.
 
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_features) or CSR matrix
-        Rows of all examples.
-    layout : Layout
-        Assignment of positions to examples.
-    labels : array of shape (n_positions,)
-        Labels of all positions.
-    weights : array of shape (n_examples,)
-        Sample weights.
-    position_weight : array of shape (n_positions,) or None
-        Factors of the costs at each position.
-    names : list of str or None
-        Columns of data frames.
-    vectorizer : TokenVectorizer or None
-        Transformer of tokens to rows.
+    - `rows` (n_rows, n_features): rows of all examples
+    - `layout`: assignment of positions to examples
+    - `labels` (n_positions,): labels of all positions
+    - `weights` (n_examples,): sample weights
+    - `position_weight` (n_positions,): factors of the costs at each position
+    - `names`: columns of data frames
+    - `vectorizer`: transformer of tokens to rows
     """
 
     rows: Matrix
@@ -71,13 +62,7 @@ class Examples:
 def read_examples(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None
 ) -> Examples:
-    """Return checked examples in the form of the output structure.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an example is not valid. The message contains its number. All weights may be 0.
-    """
+    """Return checked examples in the form of the output structure."""
     structure, vectorizer = estimator.structure, TokenVectorizer(estimator.n_hashed)
     reader = RowReader(estimator, False, vectorizer.fit_rows)
     rows, layout = structure.read(X, reader)
@@ -97,22 +82,7 @@ def read_examples(
 
 
 class RowReader(Reader):
-    """Reader of rows of examples, with checks of the features of `fit`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator, for messages and the features of `fit`.
-    fitted : bool
-        True if rows must have the features of `fit`.
-    of_tokens : callable or None, default=None
-        Function that returns rows and lengths of tokens with named features.
-
-    Attributes
-    ----------
-    names : list of str or None
-        Columns of data frames, if there were any.
-    """
+    """Reader of rows of examples, with checks of the features of `fit`."""
 
     def __init__(self, estimator: BaseEstimator, fitted: bool, of_tokens: Tokens | None = None) -> None:
         super().__init__(self._examples, self._matrix)
@@ -167,30 +137,7 @@ class RowReader(Reader):
 
 
 def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
-    """Return the automatic solver for linear structured models, and the reason.
-
-    Parameters
-    ----------
-    objective : Objective
-        Objective in an explicit space.
-    length : float
-        Mean of ``C |x|^2`` for positions of cost 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.terms import Objective
-    >>> from structinv.oracles import Identity
-    >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Multiclass
-    >>> from structinv.terms import WorstCase
-    >>> term = WorstCase(np.eye(3), np.arange(3), Identity(), Multiclass())
-    >>> objective = Objective(ExplicitSpace(3, 3), [term])
-    >>> solver_for(objective, 1.0)
-    (FrankWolfe(), 'the mean of C |x|^2 is at most 100')
-    >>> solver_for(objective, 1e4)
-    (InteriorPoint(), 'the mean of C |x|^2 is above 100')
-    """
+    """Return the automatic solver for linear structured models, and the reason."""
     space: Any = objective.space
     if space.size > MOST_WEIGHTS:
         return FrankWolfe(), f"there are more than {MOST_WEIGHTS} weights"
@@ -216,21 +163,7 @@ def label_factors(
 ) -> np.ndarray:
     """Return the factor of each label by `class_weight`, (n_labels,).
 
-    Parameters
-    ----------
-    class_weight : dict, "balanced" or None
-        Factors by label; labels can be any hashable objects.
-    classes : array of shape (n_labels,)
-        All labels.
-    codes : array of shape (n,)
-        Labels as indices of classes.
-    own : array of shape (n,)
-        Weights of the labels.
-
-    Raises
-    ------
-    ValueError
-        If a label is not among the classes, or if a factor is negative.
+    Shapes: `classes` (n_labels,), `codes` (n,), `own` (n,).
     """
     if isinstance(class_weight, dict):
         check_named_labels("class_weight", class_weight, classes)

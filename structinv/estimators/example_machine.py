@@ -111,20 +111,7 @@ class ExampleMachine(SupportVectorMachine):
     ) -> Problem:
         """Return the problem for some or all examples.
 
-        Parameters
-        ----------
-        examples : Examples
-            Examples with rows in a form that the oracle supports.
-        classes : array of shape (n_labels,)
-            All labels.
-        factors : array of shape (n_labels,) or None
-            Factors that multiply the cost of an error, by true label.
-        oracle : InvarianceOracle
-            Oracle for these rows.
-        structure : Structure
-            Output structure, with or without labels.
-        learned : dict
-            Attributes of the fitted estimator that are known before the fit.
+        Shapes: `classes` (n_labels,), `factors` (n_labels,).
         """
         layout, weights = examples.layout, np.ones(examples.layout.n_rows)
         if examples.position_weight is not None:

@@ -18,14 +18,7 @@ Result = TypeVar("Result")
 
 
 class FitAttempt:
-    """State of a running fit.
-
-    Attributes
-    ----------
-    whole : bool
-        True if all attributes of the estimator are set. After that, Ctrl-C does not restore the earlier
-        model.
-    """
+    """State of a running fit."""
 
     def __init__(self, ctrl_c: Interrupts) -> None:
         self.ctrl_c = ctrl_c
@@ -34,14 +27,7 @@ class FitAttempt:
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[FitAttempt]:
-    """Restore the earlier model after a failure; keep the best one after Ctrl-C.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C. The estimator has the best model of this fit, or the earlier one if there is none.
-        With ``on_interrupt="return"`` a new model raises nothing.
-    """
+    """Restore the earlier model after a failure; keep the best one after Ctrl-C."""
     with interrupts() as ctrl_c:
         restore = restorer(estimator)
         learning = FitAttempt(ctrl_c)
@@ -68,11 +54,6 @@ def leaving_on_interrupt(work: Callable[[], Result]) -> Result:
 
     The work runs in a separate thread. After Ctrl-C this thread continues to its end or to that of the
     process, and its result is dropped.
-
-    Examples
-    --------
-    >>> leaving_on_interrupt(lambda: 6 * 7)
-    42
     """
     if threading.current_thread() is not threading.main_thread():
         # Other threads receive no signals.

@@ -21,24 +21,7 @@ INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
 
 
 class Invariances:
-    """Checked families of functionals with their weights and losses.
-
-    Parameters
-    ----------
-    families : sequence of Functional or BoundFunctional
-        Families.
-    nu : float or sequence of float
-        Weights (>= 0), one for all families or one per family.
-    losses : str, ScalarLoss or sequence of them
-        Losses or their names, one for all families or one per family.
-    parameters : dict, sequence of dict or None
-        Parameters of the losses.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not valid. The message contains its name.
-    """
+    """Checked families of functionals with their weights and losses."""
 
     def __init__(self, families: Any, nu: Any, losses: Any, parameters: Any) -> None:
         if isinstance(families, (Functional, BoundFunctional)) or not np.iterable(families):

@@ -96,20 +96,7 @@ class KernelMachine(InvariantEstimator):
 
 
 def check_cover(bound: BoundOracle, machine: str) -> int:
-    """Return the number of variants in each orbit or cover.
-
-    Parameters
-    ----------
-    bound : BoundOracle
-        Bound oracle.
-    machine : str
-        Name of the estimator, for the message.
-
-    Raises
-    ------
-    TypeError
-        If the oracle has neither orbit nor cover.
-    """
+    """Return the number of variants in each orbit or cover."""
     changes = bound.changes()
     if changes is None:
         y = None if bound.y is None else bound.y[:1]

@@ -37,13 +37,6 @@ def checked_weights(sample_weight: Any, X: Any, part: bool = False) -> np.ndarra
     """Return sample weights of at least 0; 1 by default.
 
     All weights of a part of the samples may be 0, if `part` is True.
-
-    Raises
-    ------
-    TypeError
-        If the weights are a masked array.
-    ValueError
-        If a weight is negative or not a number, or if their number differs from that of the samples.
     """
     refuse_masked("sample_weight", sample_weight)
     rules = {"allow_all_zero_weights": part} if _REFUSES_ZEROS else {}
@@ -60,26 +53,7 @@ def checked_weights(sample_weight: Any, X: Any, part: bool = False) -> np.ndarra
 def as_loss(
     argument: str, given: Any, parameters: Any, allowed: Collection[str], or_else: str
 ) -> ScalarLoss:
-    """Return a loss by name with its parameters, or a given loss.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for messages. ``argument + "_params"`` is that of the parameters.
-    given : str or ScalarLoss
-        Name of the loss, or the loss itself.
-    parameters : dict or None
-        Parameters of a loss with a name.
-    allowed : collection of str
-        Allowed names.
-    or_else : str
-        Description of other allowed types of parameters, for messages.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the name is not allowed, or if the loss does not have these parameters or values.
-    """
+    """Return a loss by name with its parameters, or a given loss."""
     if isinstance(given, ScalarLoss):
         if parameters is not None:
             raise ValueError(

@@ -33,16 +33,10 @@ from .target_labels import check_targets, class_factors, labeled_rows
 class Stream:
     """State of a stream: the sum of planes, and numbers of rows and batches.
 
-    Parameters
-    ----------
-    sums : StreamSum
-        Sum of the planes of all rows.
-    weight : float
-        Sum of the weights of the rows.
-    n_rows : int
-        Number of rows.
-    n_batches : int
-        Number of batches.
+    - `sums`: sum of the planes of all rows
+    - `weight`: sum of the weights of the rows
+    - `n_rows`: number of rows
+    - `n_batches`: number of batches
     """
 
     sums: StreamSum

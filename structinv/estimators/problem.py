@@ -28,42 +28,24 @@ MARGIN_LOSSES = (HINGE, *SMOOTH)
 class Problem:
     """Checked data and settings of a fit.
 
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_features), CSR matrix or RowSource
-        All checked rows; for custom structures a list of inputs.
-    labels : array of shape (n_labeled,)
-        Labels or targets of the labeled rows; labelings for custom structures.
-    oracle : InvarianceOracle
-        Oracle for rows of this shape.
-    structure : Structure or Custom
-        Output structure.
-    weights : array of shape (n_examples,)
-        Weights of the examples, C included.
-    fingerprinted : object
-        Given labels, to recognize the same fit later.
-    learned : dict
-        Attributes of the fitted estimator that are known before the fit.
-    loss : str, default="hinge"
-        One of `MARGIN_LOSSES`.
-    classes : array of shape (n_classes,) or None, default=None
-        Sorted labels; None for targets.
-    layout : Layout or None, default=None
-        Assignment of rows to examples; None for single rows.
-    cost : array-like of shape (n_classes, n_classes) or None, default=None
-        Misclassification costs; 1 by default.
-    rescaling : {"margin", "slack"}, default="margin"
-        Use of the costs, as in `WorstCase`.
-    position_weight : array of shape (n_rows,) or None, default=None
-        Factors of the costs at each row; 1 by default.
-    target_mean : float, default=0.0
-        Mean that was subtracted from the targets.
-    labeled : array of shape (n_labeled,) of int or None, default=None
-        Indices of the labeled rows; all by default.
-    targets : array of shape (n_labeled, n_outputs) or None, default=None
-        Targets of the functions at the labeled rows, for losses without oracle.
-    shown : tuple or None, default=None
-        X, y and sample weights for scikit-learn's callbacks, if they differ from the given ones.
+    - `rows` (n_rows, n_features): all checked rows; for custom structures a list of inputs
+    - `labels` (n_labeled,): labels or targets of the labeled rows; labelings for custom structures
+    - `oracle`: oracle for rows of this shape
+    - `structure`: output structure
+    - `weights` (n_examples,): weights of the examples, C included
+    - `fingerprinted`: given labels, to recognize the same fit later
+    - `learned`: attributes of the fitted estimator that are known before the fit
+    - `loss`: one of `MARGIN_LOSSES`
+    - `classes` (n_classes,): sorted labels; None for targets
+    - `layout`: assignment of rows to examples; None for single rows
+    - `cost` (n_classes, n_classes): misclassification costs; 1 by default
+    - `rescaling`: use of the costs, as in `WorstCase`
+    - `position_weight` (n_rows,): factors of the costs at each row; 1 by default
+    - `target_mean`: mean that was subtracted from the targets
+    - `labeled` (n_labeled,): indices of the labeled rows; all by default
+    - `targets` (n_labeled, n_outputs): targets of the functions at the labeled rows, for losses without
+      oracle
+    - `shown`: X, y and sample weights for scikit-learn's callbacks, if they differ from the given ones
     """
 
     rows: Any
@@ -97,10 +79,7 @@ class Problem:
     def worst_case(self, inputs: Any = None) -> WorstCase:
         """Return the worst-case loss of the labeled rows.
 
-        Parameters
-        ----------
-        inputs : array of shape (n_labeled, n_features) or None, default=None
-            Inputs that replace the labeled rows.
+        Shapes: `inputs` (n_labeled, n_features).
         """
         X = self.labeled_rows if inputs is None else inputs
         if self.loss != HINGE:

@@ -193,11 +193,6 @@ def as_targets(y: Any, n_rows: int) -> np.ndarray:
     """Return finite targets of shape (n_rows,) as float64.
 
     A column of targets is also allowed, with a warning.
-
-    Raises
-    ------
-    ValueError
-        If `y` has another shape, or values that are not finite numbers.
     """
     given = one_a_row(y, n_rows)
     if given.dtype.kind == "O":

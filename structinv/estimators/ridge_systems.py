@@ -24,15 +24,10 @@ _SQUARED_AT_ONCE = 2**22
 class Evidence:
     """Terms of the marginal likelihood of targets, for several alphas.
 
-    Attributes
-    ----------
-    quadratics : array of shape (n_alphas, n_targets)
-        ``y'Py``, the value of the objective divided by alpha.
-    log_determinants : array of shape (n_alphas,)
-        Logarithm of the determinant of ``K + alpha W^-1``, plus ``log 1'(K + alpha W^-1)^-1 1`` with an
-        intercept.
-    freedom : int
-        Number of rows, minus 1 with an intercept.
+    - `quadratics` (n_alphas, n_targets): ``y'Py``, the value of the objective divided by alpha
+    - `log_determinants` (n_alphas,): logarithm of the determinant of ``K + alpha W^-1``, plus ``log 1'(K
+      + alpha W^-1)^-1 1`` with an intercept
+    - `freedom`: number of rows, minus 1 with an intercept
     """
 
     quadratics: np.ndarray
@@ -56,16 +51,10 @@ class Evidence:
 class RidgePath:
     """Solutions for several alphas.
 
-    Attributes
-    ----------
-    coefficients : array of shape (n_alphas, n, n_targets)
-        Coefficients of kernel functions.
-    intercepts : array of shape (n_alphas, n_targets)
-        Constants.
-    residuals : array of shape (n_alphas, n, n_targets)
-        ``y_i - f(x_i)`` where f is fitted to all rows except i.
-    evidence : Evidence
-        Terms of the marginal likelihood.
+    - `coefficients` (n_alphas, n, n_targets): coefficients of kernel functions
+    - `intercepts` (n_alphas, n_targets): constants
+    - `residuals` (n_alphas, n, n_targets): ``y_i - f(x_i)`` where f is fitted to all rows except i
+    - `evidence`: terms of the marginal likelihood
     """
 
     coefficients: np.ndarray
@@ -84,28 +73,7 @@ def ridge_path(
     ``c_i / P_ii``, by block inversion of the bordered system. It is exact for any weights (Cawley and
     Talbot 2004).
 
-    Parameters
-    ----------
-    gram : array of shape (n, n)
-        Symmetric kernel matrix; overwritten if it is float64.
-    targets : array of shape (n, n_targets) of float64
-        Targets.
-    weights : array of shape (n,) of float64
-        Weights of rows (> 0).
-    alphas : array of shape (n_alphas,) of float64
-        Weights of the squared norm (> 0).
-    intercept : bool
-        True for a constant b without penalty.
-
-    Returns
-    -------
-    RidgePath
-        Solutions for all alphas.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not symmetric, or if it has a negative eigenvalue larger than rounding errors.
+    Shapes: `gram` (n, n), `targets` (n, n_targets), `weights` (n,), `alphas` (n_alphas,).
     """
     root = np.sqrt(weights)
     _check_symmetric(gram)

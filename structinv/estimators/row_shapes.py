@@ -19,15 +19,7 @@ from ..utils.matrices import Matrix, check_indices, refuse_masked, with_data
 
 
 def flat_rows(X: Any) -> Any:
-    """Return images (n, h, w) or (n, h, w, c) as one row each, others unchanged.
-
-    Raises
-    ------
-    TypeError
-        If `X` is a masked array.
-    ValueError
-        If `X` is a list of texts, or a sparse matrix with invalid indices.
-    """
+    """Return images (n, h, w) or (n, h, w, c) as one row each, others unchanged."""
     refuse_masked("X", X)
     check_indices("X", X)
     listed = isinstance(X, (list, tuple)) or getattr(X, "ndim", 0) == 1
@@ -47,13 +39,7 @@ def row_shape(X: Any) -> tuple[int, ...]:
 
 
 def learn_shape(estimator: Any, X: Any) -> None:
-    """Store the shape of images as `shape_in_`, and remove earlier column names.
-
-    Raises
-    ------
-    ValueError
-        If a parameter refers to columns that are not strings. Later steps do not have the columns.
-    """
+    """Store the shape of images as `shape_in_`, and remove earlier column names."""
     columns = columns_of(X)
     if columns is not None:
         for part in (estimator, *getattr(estimator, "invariances", ())):
@@ -103,13 +89,6 @@ def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: 
     """Check that an oracle supports rows of this kind.
 
     `whole` describes the alternative to sparse rows, for the message.
-
-    Raises
-    ------
-    TypeError
-        If the oracle does not support sparse rows.
-    ValueError
-        If the oracle is one for another number of features.
     """
     if sparse and not oracle.supports_sparse:
         name = name_of_part(oracle, lambda part: not part.supports_sparse)
@@ -118,14 +97,7 @@ def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: 
 
 
 def name_of_part(oracle: InvarianceOracle, fails: Callable[[InvarianceOracle], bool]) -> str:
-    """Return the name of the innermost part of an oracle that fails a test.
-
-    Examples
-    --------
-    >>> from structinv.oracles import Box, FDrop
-    >>> name_of_part(FDrop(1) | Box(0.1), lambda part: not part.supports_sparse)
-    'Box, a part of Union,'
-    """
+    """Return the name of the innermost part of an oracle that fails a test."""
     inner = oracle
     while (failed := next(filter(fails, inner._parts().values()), None)) is not None:
         inner = failed
@@ -150,17 +122,6 @@ def are_plain(estimator: Any, X: Any, sparse: bool, finite: bool) -> bool:
 
     This is a fast test for float arrays and CSR matrices with the number of features in `fit`, without
     names. scikit-learn validates all other input.
-
-    Parameters
-    ----------
-    estimator : object
-        Fitted estimator.
-    X : object
-        Given samples.
-    sparse : bool
-        True if CSR matrices are supported.
-    finite : bool
-        True if all values must be finite.
     """
     learned = vars(estimator)
     # Subclasses, such as masked arrays, need the checks of scikit-learn.

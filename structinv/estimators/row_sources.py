@@ -62,13 +62,7 @@ def refuse_paths(X: Any) -> None:
 
 
 def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
-    """Return checked labels of all rows of a source, and set `n_features_in_`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Unless there is one label per row, all of the same kind and none missing.
-    """
+    """Return checked labels of all rows of a source, and set `n_features_in_`."""
     if y is None:
         raise ValueError(
             f"y should be a 1d array with one label per row for {type(estimator).__name__}, got None: "
@@ -127,29 +121,7 @@ def some_rows(X: Any, rows: np.ndarray) -> Matrix:
 def block_sizes(
     X: RowSource, functions: float, limit: float | None, sizes: BlockSizes = DEFAULT_SIZES
 ) -> BlockSizes:
-    """Return the sizes of blocks in memory, for a limit of bytes.
-
-    Parameters
-    ----------
-    X : RowSource
-        Rows in blocks.
-    functions : float
-        Bytes of the functions of a solver.
-    limit : float or None
-        Maximum bytes; None means most of the free memory.
-    sizes : BlockSizes, default=DEFAULT_SIZES
-        Maximum sizes.
-
-    Returns
-    -------
-    BlockSizes
-        Sizes of blocks, of rows in memory and of packed dual variables.
-
-    Raises
-    ------
-    MemoryError
-        If the limit is too small for a block of rows.
-    """
+    """Return the sizes of blocks in memory, for a limit of bytes."""
     most = MOST_OF_FREE * free_memory() if limit is None else limit
     fixed = BYTES_OF_A_ROW * X.shape[0] + functions
     available, each = most - fixed, X.dtype.itemsize
@@ -173,18 +145,7 @@ def block_sizes(
 
 
 def as_bytes(limit: Any) -> float | None:
-    """Return a limit of memory in bytes, or None for no limit.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `limit` is not None, a number above 0, or a string such as "4GB" or "500 MiB".
-
-    Examples
-    --------
-    >>> as_bytes("4GiB"), as_bytes(1e9), as_bytes(None)
-    (4294967296.0, 1000000000.0, None)
-    """
+    """Return a limit of memory in bytes, or None for no limit."""
     if limit is None:
         return None
     if isinstance(limit, str):

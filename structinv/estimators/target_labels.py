@@ -20,13 +20,7 @@ MISSING = -1
 
 
 def label_name(label: Any) -> str:
-    """Return a label as text; whole numbers have no fraction.
-
-    Examples
-    --------
-    >>> [label_name(label) for label in (-1.0, 0.5, 3, "ham")]
-    ['-1', '0.5', '3', 'ham']
-    """
+    """Return a label as text; whole numbers have no fraction."""
     whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
     return str(int(label)) if whole else str(label)
 
@@ -35,11 +29,6 @@ def as_labels(y: Any) -> Any:
     """Return `y`, or an object array for a list of strings and other labels.
 
     NumPy would convert all labels to strings, and the mark -1 of unlabeled rows to "-1".
-
-    Raises
-    ------
-    TypeError
-        If `y` is a masked array.
     """
     refuse_masked("y", y, "remove the rows with a masked label, or fill them")
     if isinstance(y, (list, tuple)):
@@ -52,13 +41,7 @@ def as_labels(y: Any) -> Any:
 
 
 def one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
-    """Return labels of one kind, (n_rows,).
-
-    Raises
-    ------
-    ValueError, TypeError
-        Unless there is one label per row, all of the same kind.
-    """
+    """Return labels of one kind, (n_rows,)."""
     labels = one_a_row(y, n_rows)
     check_one_kind(labels)
     return labels
@@ -75,24 +58,7 @@ def one_a_row(y: Any, n_rows: int) -> np.ndarray:
 
 
 def labeled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, np.ndarray]:
-    """Return checked rows and labels for a classifier.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Estimator, which gets the number of features and their names.
-    X : array-like or sparse matrix
-        Rows, or a stack of images.
-    y : array-like
-        Labels.
-    **rules : dict
-        Keyword arguments of scikit-learn's `validate_data`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If rows or labels are not valid.
-    """
+    """Return checked rows and labels for a classifier."""
     X, y = validate_data(estimator, flat_rows(X), as_labels(y), **rules)
     check_targets(y)
     return X, y
@@ -107,12 +73,7 @@ def check_targets(y: np.ndarray, *missing: str) -> None:
 def check_one_kind(y: np.ndarray, missing: str = "remove rows without a label") -> None:
     """Raise TypeError unless labels have the same kind and can thus be sorted.
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Labels.
-    missing : str
-        Advice for unlabeled rows in the message, if a label is None.
+    Shapes: `y` (n,).
     """
     if y.dtype.kind != "O":
         return
@@ -142,27 +103,7 @@ def say_what_is_missing(unlabeled: Any) -> str:
 def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
     """Return a mask of the unlabeled rows, (n,).
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Labels.
-    unlabeled : label, "auto" or None
-        Mark of unlabeled rows. "auto" is the number -1, unless the labels are -1 and 1 only, which are
-        two ordinary classes.
-
-    Raises
-    ------
-    ValueError
-        With "auto", if the labels are -1 and a single value except 1. Then -1 can be a class or a mark.
-        Also if strings contain "-1", which NumPy makes of the number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> without_label(np.array(["ham", -1, "spam"], dtype=object), "auto")
-    array([False,  True, False])
-    >>> without_label(np.array([-1, 1, 1]), "auto")
-    array([False, False, False])
+    Shapes: `y` (n,).
     """
     if unlabeled is None:
         return np.zeros(len(y), dtype=bool)
@@ -202,14 +143,7 @@ def _refuse_a_written_mark(y: np.ndarray) -> None:
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the factor of each class by `class_weight`, for weighted samples.
-
-    Raises
-    ------
-    ValueError
-        If `class_weight` has another form, an unknown label or a negative factor, or if no factor is
-        above 0.
-    """
+    """Return the factor of each class by `class_weight`, for weighted samples."""
     known = class_weight is None or isinstance(class_weight, dict)
     if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
         raise ValueError(

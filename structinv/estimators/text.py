@@ -505,13 +505,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
 
 def split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
-    """Split an oracle into edits of tokens and its restriction to labels.
-
-    Raises
-    ------
-    TypeError
-        If the oracle perturbs rows, not tokens.
-    """
+    """Split an oracle into edits of tokens and its restriction to labels."""
     edits = token_edits(oracle)
     if edits is None:
         raise TypeError(

@@ -99,21 +99,6 @@ def warn_if_uninformative(
     Otherwise it warns if that solution reduces F(0) by 1 %, and by more than 100 times the reduction
     with perturbations. A small C or a rare class thus gives no warning, since a model without
     perturbations fails as well.
-
-    Parameters
-    ----------
-    estimator : InvariantEstimator
-        Fitted estimator.
-    problem : Problem
-        Data of the fit.
-    objective : Objective
-        Objective of the fit, with a `WorstCase` as its first term.
-    solution : Solution
-        Solution of the fit.
-    left : float
-        Remaining seconds of the time limit; infinity without a limit.
-    stacklevel : int
-        Stack level of the warning, counted from the caller.
     """
     if isinstance(problem.oracle, Identity):
         return
@@ -181,22 +166,13 @@ def _errors(term: WorstCase, predicted: np.ndarray) -> float:
 class FittedRegression:
     """Fitted regression for the test of `warn_if_unexplained`.
 
-    Parameters
-    ----------
-    name : str
-        Name of the estimator.
-    targets : array of shape (n,)
-        Training targets.
-    predictions : array of shape (n,)
-        Predictions of the training rows.
-    weights : array of shape (n,)
-        Weights of the rows.
-    gram : callable
-        Function of row indices that returns their kernel matrix.
-    remedies : sequence of str
-        Advice for the warning, in addition to other units of the targets.
-    epsilon : float, default=0.0
-        Half-width of the tube: smaller errors cost nothing.
+    - `name`: name of the estimator
+    - `targets` (n,): training targets
+    - `predictions` (n,): predictions of the training rows
+    - `weights` (n,): weights of the rows
+    - `gram`: function of row indices that returns their kernel matrix
+    - `remedies`: advice for the warning, in addition to other units of the targets
+    - `epsilon`: half-width of the tube: smaller errors cost nothing
     """
 
     name: str
@@ -215,11 +191,6 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     these is only suspect: it explains less than 1 % of the variance. The warning then requires that the
     data are informative. A least-squares fit of at most 300 rows with the same kernel and a constant
     must explain a tenth of the variance. This variance is that of rows that were left out.
-
-    Returns
-    -------
-    bool
-        True if there was a warning.
     """
     # Squares of very large targets would overflow. A power of 2 has no rounding errors.
     unit = 2.0 ** int(np.frexp(np.abs(fit.targets).max())[1])

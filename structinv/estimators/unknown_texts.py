@@ -24,18 +24,7 @@ def warn_of_unknown_texts(
 ) -> None:
     """Warn if texts have no feature, so that their score is the intercept.
 
-    Parameters
-    ----------
-    texts : sequence
-        Samples; there is no warning unless they are texts.
-    rows : matrix of shape (n_samples, n_features)
-        Features of the texts; there is no warning for dense rows.
-    vectorizer : transformer
-        Transformer of the texts, for the share of unknown tokens.
-    label_of : callable
-        Function from a text to its predicted label.
-    stacklevel : int
-        Level of the caller of this function, as in `warnings.warn`.
+    Shapes: `rows` (n_samples, n_features).
     """
     if not sp.issparse(rows) or sp.issparse(texts) or not isinstance(next(iter(texts), None), str):
         return

@@ -46,18 +46,7 @@ class Functionals(ABC):
 class LinearFunctionals(Functionals):
     """Functionals ``L_j f = <a_j, w>`` of a function with explicit weights w.
 
-    Parameters
-    ----------
-    coefficients : (m, n_outputs * n_features) array or CSR matrix
-        The a_j, for the weights of all outputs in sequence, without constants.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.spaces import ExplicitSpace
-    >>> family = LinearFunctionals(np.array([[1.0, -1.0]]))
-    >>> family.apply(ExplicitSpace(2, intercept=True), np.array([3.0, 1.0, 9.0]))
-    array([2.])
+    Shapes: `coefficients` (m, n_outputs * n_features).
     """
 
     def __init__(self, coefficients: Matrix) -> None:
@@ -90,27 +79,6 @@ class FamilyFunctionals(Functionals):
     """One family of a `RepresenterSpace`.
 
     Functional ``j * n_outputs + k`` is ``L_j f(., k)``.
-
-    Parameters
-    ----------
-    representers : Representers
-        Representers of all families.
-    number : int
-        Number of the family.
-    n_outputs : int, default=1
-        Number of outputs of f.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.functionals import Gradient
-    >>> from structinv.functionals.representers import Representers
-    >>> from structinv.kernels import Linear
-    >>> from structinv.spaces import RepresenterSpace
-    >>> representers = Representers(Linear(), [Gradient().bind(np.zeros((1, 2))).parts(Linear())])
-    >>> family, space = FamilyFunctionals(representers, 0), RepresenterSpace(representers, 2)
-    >>> family.apply(space, family.combine(space, np.array([3.0, 4.0])))
-    array([3., 4.])
     """
 
     def __init__(self, representers: Representers, number: int, n_outputs: int = 1) -> None:

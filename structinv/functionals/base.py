@@ -128,14 +128,7 @@ class Functional(BaseEstimator, ABC):
 class BoundFunctional:
     """A family of functionals at given rows.
 
-    Parameters
-    ----------
-    functional : Functional
-        The family.
-    X : (n, d) array
-        The rows.
-    columns : list, optional
-        Columns of the data frame of the rows.
+    Shapes: `X` (n, d).
     """
 
     def __init__(self, functional: Functional, X: np.ndarray, columns: list[Any] | None = None) -> None:
@@ -147,14 +140,7 @@ class BoundFunctional:
         return f"{self.functional!r}.bind(<{len(self.X)} rows>)"
 
     def parts(self, kernel: Kernel) -> list[Part]:
-        """Return the validated parts of the family in a kernel's space.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the parts do not have one size or the features of the rows, or if their arrays do not fit
-            each other.
-        """
+        """Return the validated parts of the family in a kernel's space."""
         return checked_parts(self.functional, self.X, kernel)
 
     def gram(self, kernel: Kernel, other: BoundFunctional | None = None) -> np.ndarray:
@@ -162,10 +148,7 @@ class BoundFunctional:
 
         By default they are those of the family with itself.
 
-        Returns
-        -------
-        (size, size of the other) array
-            The Gram matrix of the representers.
+        Returns shape (size, size of the other).
         """
         pair, own, others = self._pair(kernel, other)
         return pair.gram(own, others)
@@ -175,19 +158,7 @@ class BoundFunctional:
     ) -> np.ndarray:
         """Compute ``gram(kernel, other) @ coefficients`` without forming the matrix.
 
-        Parameters
-        ----------
-        kernel : Kernel
-            Kernel of the space.
-        coefficients : (size of the other,) array
-            Coefficients of the other family.
-        other : BoundFunctional, optional
-            The other family; by default this one.
-
-        Returns
-        -------
-        (size,) array
-            The product.
+        Shapes: `coefficients` (size of the other,); returns (size,).
         """
         pair, own, others = self._pair(kernel, other)
         coefficients = np.asarray(coefficients, dtype=np.float64)
@@ -238,23 +209,7 @@ def check_same_columns(name: str, bound: BoundFunctional, columns: Sequence[Any]
 
 
 class Scaled(Functional):
-    """A family times a number.
-
-    Parameters
-    ----------
-    functional : Functional
-        The family.
-    factor : float
-        The number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.functionals import Evaluation
-    >>> from structinv.kernels import Linear
-    >>> (3.0 * Evaluation()).bind(np.array([[2.0]])).gram(Linear())
-    array([[36.]])
-    """
+    """A family times a number."""
 
     def __init__(self, functional: Functional, factor: float) -> None:
         self.functional = functional
@@ -270,23 +225,7 @@ class Scaled(Functional):
 
 
 class WeightedSum(Functional):
-    """Sum of two families, ``left_weight * left + right_weight * right``.
-
-    Parameters
-    ----------
-    left, right : Functional
-        Families with the same size on the same rows.
-    left_weight, right_weight : float, default=1.0
-        Factors of the families.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.functionals import Evaluation, PartialDerivative
-    >>> from structinv.kernels import Linear
-    >>> (Evaluation() - PartialDerivative([0])).bind(np.array([[3.0]])).gram(Linear())
-    array([[4.]])
-    """
+    """Sum of two families, ``left_weight * left + right_weight * right``."""
 
     def __init__(
         self,

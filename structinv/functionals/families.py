@@ -175,13 +175,7 @@ class DirectionalDerivative(FeatureParameters, Functional):
 
 
 class _OracleFunctional(Functional):
-    """A family that depends on the perturbations of an oracle.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle of the perturbations.
-    """
+    """A family that depends on the perturbations of an oracle."""
 
     def __init__(self, oracle: InvarianceOracle) -> None:
         self.oracle = oracle

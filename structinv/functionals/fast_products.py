@@ -22,12 +22,8 @@ Partials = dict[tuple[int, int], np.ndarray]
 class Jets:
     """Numbers for values and gradients of f at points; None for zeros.
 
-    Parameters
-    ----------
-    values : (u,) array or None
-        One number per point.
-    gradients : (u, d) array or None
-        One vector per point.
+    - `values` (u,): one number per point
+    - `gradients` (u, d): one vector per point
     """
 
     values: np.ndarray | None = None
@@ -48,16 +44,7 @@ class JetGram:
     where ``E_ij = P_ij - <y_j, A_j>`` and ``T_ij = P_ij``. For Gaussian kernels this is eq. 11 of Zhang,
     Lee and Teh (2013).
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel k.
-    X, Y : (u, d) and (w, d) arrays
-        Points.
-    order : int
-        Largest sum of the orders of both sides: 0 for values only, 2 for gradients.
-    cache_bytes : float
-        Maximum memory of cached partial derivatives of the kernel; larger ones are not cached.
+    Shapes: `X` (w, d), `Y` (w, d).
     """
 
     def __init__(
@@ -99,15 +86,7 @@ class JetGram:
         return self._room[:n_rows]
 
     def product(self, jets: Jets, values: bool = True, gradients: bool = True) -> Jets:
-        """Compute values and gradients at X of the function with these coefficients at Y.
-
-        Parameters
-        ----------
-        jets : Jets
-            Coefficients of the values and of the gradients at Y.
-        values, gradients : bool, default=True
-            If True, the result contains them.
-        """
+        """Compute values and gradients at X of the function with these coefficients at Y."""
         alpha, slopes = jets.values, jets.gradients
         dtype, shape = self.X.dtype, self.X.shape
         alpha = None if alpha is None else np.ascontiguousarray(alpha, dtype=dtype)

@@ -256,26 +256,7 @@ def conjugate_gradients(
 ) -> np.ndarray:
     """Solve ``A C = B``, A positive definite, by preconditioned conjugate gradients.
 
-    Parameters
-    ----------
-    times : callable
-        Function that multiplies an (n, k) array with A.
-    right : (n, k) array
-        The right-hand sides B.
-    scale : (n,) array
-        Diagonal preconditioner, close to A.
-    tol : float
-        Relative residual at which a column is solved.
-
-    Returns
-    -------
-    (n, k) array
-        The solutions C.
-
-    Raises
-    ------
-    ValueError
-        If a column is not solved after 1000 steps.
+    Shapes: `right` (n, k), `scale` (n,); returns (n, k).
     """
     solution, residual = np.zeros_like(right), right.copy()
     active = np.arange(right.shape[1])

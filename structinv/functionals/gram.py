@@ -50,13 +50,6 @@ def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:
     is a sum of products. The directions are split into blocks of one or two in all ways, and each block
     is assigned to s or t. A product is the derivative of Phi times the derivatives of s and t along the
     blocks. Third derivatives of s and t are zero.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel with the derivatives of the atoms.
-    left, right : Atoms
-        The atoms.
     """
     averaged = kernel.noise_averaged(left.blur + right.blur, left.points.shape[1])
     if averaged is None:

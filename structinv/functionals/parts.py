@@ -17,14 +17,9 @@ from ..utils import plugins
 class Atoms:
     """Values ``f(x)``, or derivatives ``D_u f(x)`` or ``D_u D_v f(x)``, at points.
 
-    Parameters
-    ----------
-    points : (m, d) array
-        One point per atom.
-    directions : tuple of (m, d) arrays
-        No array for values, one for first derivatives, two for second ones.
-    blur : float
-        Variance of Gaussian noise; f is averaged over it first. 0 means f itself.
+    - `points` (m, d): one point per atom
+    - `directions` (m, d): no array for values, one for first derivatives, two for second ones
+    - `blur`: variance of Gaussian noise; f is averaged over it first. 0 means f itself
     """
 
     points: np.ndarray
@@ -42,14 +37,9 @@ class Part(ABC):
 
     A functional is the sum of a list of parts of the same size.
 
-    Parameters
-    ----------
-    points : ndarray of shape (u, n_features)
-        Points of the values or derivatives.
-    mix : CSR matrix of shape (size, n_atoms), optional
-        Weights of the entries in each functional; by default the identity.
-    blur : float, default=0.0
-        Variance of Gaussian noise; f is averaged over it first.
+    - `points` (u, n_features): points of the values or derivatives
+    - `mix` (size, n_atoms): weights of the entries in each functional; by default the identity
+    - `blur`: variance of Gaussian noise; f is averaged over it first
     """
 
     points: np.ndarray

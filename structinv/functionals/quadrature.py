@@ -9,15 +9,7 @@ MOST_NODES = 1000
 
 
 def nodes(size: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return Gauss-Hermite nodes (m, n_axes) and weights (m,) of a standard normal.
-
-    Examples
-    --------
-    >>> grid, weights = nodes(2, 1)
-    >>> grid.round(3), weights
-    (array([[-1.],
-           [ 1.]]), array([0.5, 0.5]))
-    """
+    """Return Gauss-Hermite nodes (m, n_axes) and weights (m,) of a standard normal."""
     along, factors = np.polynomial.hermite_e.hermegauss(size)
     grid = np.stack(np.meshgrid(*[along] * n_axes, indexing="ij"), axis=-1).reshape(-1, n_axes)
     weights = np.ones(1)

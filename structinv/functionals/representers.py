@@ -55,30 +55,6 @@ class Representers:
     cached if they fit. For gradients at l points with d features, products take O(l^2 d) time and
     O(l d + l^2) memory, less with a small cache. `table` forms G if it is small enough for that to be
     faster.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel k.
-    families : sequence of sequences of Part
-        Parts of each family; the parts of a family have the same size.
-    cache_mb : float, default=1000
-        Memory for kernel values and for `table`, in units of 10^6 bytes.
-
-    Attributes
-    ----------
-    size : int
-        Number of functionals.
-    slices : list of slice
-        Numbers of the functionals of each family.
-    n_products : int
-        Number of products with G so far, for comparisons of solvers.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the kernel does not have the derivatives of a family, or a parameter is out of its range; the
-        message names it.
     """
 
     def __init__(
@@ -141,15 +117,7 @@ class Representers:
 
         This is the product with G.
 
-        Parameters
-        ----------
-        coefficients : (size,) or (size, k) array
-            Coefficients of one or several functions.
-
-        Returns
-        -------
-        array of the same shape, float64
-            The values of the functionals.
+        Shapes: `coefficients` (size, k).
         """
         if coefficients.ndim == 2:
             columns = [self.apply(column) for column in coefficients.T]
@@ -212,17 +180,7 @@ class Representers:
     def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Compute ``f(z)`` of ``f = sum_j coefficients_j z_j`` at points.
 
-        Parameters
-        ----------
-        coefficients : (size,) or (size, k) array
-            Coefficients of one or several functions.
-        points : (m, d) array
-            Points z.
-
-        Returns
-        -------
-        (m,) or (m, k) array
-            Values of the functions.
+        Shapes: `coefficients` (size, k), `points` (m, d); returns (m, k).
         """
         columns = np.atleast_2d(coefficients.T)
         total = np.zeros((len(columns), len(points)))
@@ -244,17 +202,7 @@ class Representers:
 
         The function is ``f = sum_i coefficients_i k(point_i, .)``.
 
-        Parameters
-        ----------
-        points : (m, d) array
-            Points of the expansion.
-        coefficients : (m,) or (m, k) array
-            Coefficients of one or several functions.
-
-        Returns
-        -------
-        (size,) or (size, k) array
-            The values of the functionals.
+        Shapes: `points` (m, d), `coefficients` (m, k); returns (size, k).
         """
         columns = np.atleast_2d(coefficients.T)
         total = np.zeros((len(columns), self.size))
@@ -307,15 +255,7 @@ class Representers:
     def gram(self, rows: np.ndarray | None = None, columns: np.ndarray | None = None) -> np.ndarray:
         """Compute the Gram matrix between some functionals and others, by default all.
 
-        Parameters
-        ----------
-        rows, columns : arrays of int, optional
-            Numbers of the functionals.
-
-        Returns
-        -------
-        (n_rows, n_columns) array
-            The inner products.
+        Returns shape (n_rows, n_columns).
         """
         if self._table is not None:
             own, other = (slice(None) if each is None else each for each in (rows, columns))

@@ -40,23 +40,15 @@ class Detection:
     A sample is detected if its score for the label is above a threshold. The threshold is the smallest
     one that at most `max_fprs` of the unperturbed samples of the other label exceed.
 
-    Attributes
-    ----------
-    label : label
-        Label to detect.
-    reason : str
-        Why this label is the one to detect.
-    n_positives, n_negatives : int
-        Numbers of samples with this label, and with the other one.
-    max_fprs : list of float or None
-        Maximum false-positive rates. None stands for the threshold of `predict`.
-    thresholds : ndarray of shape (n_rates,)
-        Threshold of each rate, relative to that of `predict`.
-    false_positives, clean : ndarray of shape (n_rates,)
-        Fractions of detected unperturbed samples, of the other label and of this one.
-    attacked, certified : dict of str to ndarray of shape (n_rates,)
-        Fractions of samples of the label that are detected after the worst perturbation found, and
-        after every perturbation, by the name of the perturbations.
+    - `label`: label to detect
+    - `reason`: why this label is the one to detect
+    - `n_positives, n_negatives`: numbers of samples with this label, and with the other one
+    - `max_fprs`: maximum false-positive rates
+    - `thresholds` (n_rates,): threshold of each rate, relative to that of `predict`
+    - `false_positives, clean` (n_rates,): fractions of detected unperturbed samples, of the other label
+      and of this one
+    - `attacked, certified` (n_rates,): fractions of samples of the label that are detected after the
+      worst perturbation found, and after every perturbation, by the name of the perturbations
     """
 
     label: Any
@@ -124,18 +116,7 @@ def detection(
 ) -> Detection:
     """Return the detection rates of a label.
 
-    Parameters
-    ----------
-    label, reason : label and str
-        Label to detect, one of two, and why.
-    y : ndarray of shape (n_samples,)
-        True labels, which contain both.
-    unperturbed : Certificate
-        Certificate of these labels without perturbations.
-    perturbed : dict of str to Certificate
-        Certificates by the name of the perturbations.
-    max_fprs : sequence of float or None
-        Maximum false-positive rates, in [0, 1).
+    Shapes: `y` (n_samples,).
     """
     own = y == label
     # With rounding errors, so that no computed score of these samples is larger.
@@ -163,11 +144,6 @@ def threshold_at(scores: np.ndarray, max_fpr: float) -> float:
     """Return the smallest threshold that at most `max_fpr` of the scores exceed.
 
     Equal scores never exceed the rate together.
-
-    Examples
-    --------
-    >>> threshold_at(np.array([3.0, 1.0, 2.0, 2.0]), 0.25), threshold_at(np.array([3.0, 1.0]), 0.0)
-    (2.0, 3.0)
     """
     falling = np.sort(scores)[::-1]
     return float(falling[int(np.floor(max_fpr * len(falling) * (1.0 + ROUNDING)))])
@@ -186,22 +162,7 @@ def detection_under_all_kinds(
 
     None unless there are two classes, both with samples.
 
-    Parameters
-    ----------
-    certificate_of : callable
-        Function from an oracle to the certificate of the true labels.
-    oracle : InvarianceOracle
-        Oracle of the model.
-    own : Certificate
-        Certificate for this oracle.
-    y : ndarray of shape (n_samples,)
-        True labels.
-    classes : ndarray
-        Classes of the model.
-    rows : matrix of shape (n, n_features)
-        Some of the rows that the weights multiply.
-    name : callable
-        Function from an oracle to its name.
+    Shapes: `y` (n_samples,), `rows` (n, n_features).
     """
     if len(classes) != 2 or len(np.unique(y)) != 2:
         return None

@@ -13,19 +13,7 @@ if TYPE_CHECKING:
 
 
 def single_axes(ax: Any, width: float, height: float) -> Axes:
-    """Return `ax`, or the axes of a new figure of this size.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes or None
-    width, height : float
-        Size of the new figure in inches.
-
-    Raises
-    ------
-    TypeError
-        If `ax` is of another type.
-    """
+    """Return `ax`, or the axes of a new figure of this size."""
     if ax is not None:
         _check_axes(ax)
         return ax
@@ -41,26 +29,7 @@ def row_of_axes(
     sharey: bool = False,
     titles: Sequence[str] = (),
 ) -> list[Axes]:
-    """Return the panels of `ax`, or those of a new figure, from left to right.
-
-    Parameters
-    ----------
-    ax : sequence of matplotlib.axes.Axes, or None
-        A single Axes stands for a sequence of one.
-    count : int
-        Number of panels, at least 1.
-    width, height : float
-        Size of a panel of the new figure in inches.
-    sharey : bool, default=False
-        Whether the panels of the new figure share their vertical axis.
-    titles : sequence of str, default=()
-        Contents of the panels, for the error message.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `ax` holds another number of panels, or if `count` is 0.
-    """
+    """Return the panels of `ax`, or those of a new figure, from left to right."""
     if not count:
         raise ValueError("panels must contain a panel, got none")
     if ax is None:

@@ -82,24 +82,7 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
 def transition_weights(estimator: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the transition weights of a sequence model; -inf if forbidden.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Estimator with `transitions_`, `start_`, `end_` and `classes_`.
-
-    Returns
-    -------
-    transitions : array of shape (n_classes, n_classes)
-        Weights from the label of the row to the label of the column.
-    start, end : arrays of shape (n_classes,)
-        Weights of the first and of the last label.
-    classes : array of shape (n_classes,)
-        Labels.
-
-    Raises
-    ------
-    TypeError
-        If the estimator lacks one of these attributes.
+    Returns `transitions` (n_classes, n_classes), `start, end` (n_classes,), `classes` (n_classes,).
     """
     names = ("transitions_", "start_", "end_", "classes_")
     missing = [name for name in names if getattr(estimator, name, None) is None]

@@ -263,24 +263,8 @@ class Kernel(BaseEstimator, ABC):
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """Compute the kernel matrix of validated rows, as scikit-learn calls a kernel.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features) or (n_features,)
-            First input; one row only if `Y` is also one row.
-        Y : array-like of shape (n_samples_Y, n_features) or (n_features,), optional
-            Second input, by default `X`. Columns of two data frames are aligned by name.
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples_Y) or float
-            The values ``k(x_i, y_j)``; a float for two single rows, as
-            ``sklearn.metrics.pairwise_kernels`` requires.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of its range. If the inputs are not dense, finite real arrays with the
-            same number of features; float16 is not supported.
+        Shapes: `X` (n_samples_X, n_features) or (n_features,), `Y` (n_samples_Y, n_features) or
+        (n_features,); returns (n_samples_X, n_samples_Y).
         """
         same, columns = Y is None or Y is X, columns_of(X)
         self.validate()

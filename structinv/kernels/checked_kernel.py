@@ -27,21 +27,7 @@ def kernel_matrix(
 ) -> np.ndarray:
     """Return ``kernel.matrix(X, Y, norms)`` and check that it is finite.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel of the values.
-    X : (n, d) array
-        First input.
-    Y : (m, d) array
-        Second input.
-    norms : Norms, optional
-        `half_norms` of both inputs, if they are known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a value is not finite, or a third-party kernel does not return an array of shape (n, m).
+    Shapes: `X` (n, d), `Y` (m, d).
     """
     values = kernel.matrix(X, Y, norms)
     return _finite(kernel, "matrix", values, (len(X), len(Y)))
@@ -61,18 +47,7 @@ def kernel_table(kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms) -> 
 def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """Return ``kernel.diagonal(X)`` and check that it is finite and at least 0.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel of the values.
-    X : (n, d) array
-        Input.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a value is not finite, or below 0 by more than rounding. If a third-party kernel does not
-        return an array of shape (n,).
+    Shapes: `X` (n, d).
     """
     values = _finite(kernel, "diagonal", kernel.diagonal(X), (len(X),))
     if np.min(values, initial=0.0) < -1e-4 * np.max(values, initial=0.0):
@@ -84,24 +59,7 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 def kernel_partials(
     kernel: Kernel, distances: np.ndarray | None, products: np.ndarray | None, order: int
 ) -> Partials:
-    """Return validated results of `Kernel.partials` for validated arguments.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel with derivatives.
-    distances, products : array or None
-        Squared distances and inner products; those that the kernel uses are required.
-    order : int
-        Largest order, from 0 to ``2 * smoothness``.
-
-    Raises
-    ------
-    NotImplementedError
-        If the kernel has no derivatives.
-    TypeError, ValueError
-        If it has fewer derivatives, a required array is missing, or the result is invalid.
-    """
+    """Return validated results of `Kernel.partials` for validated arguments."""
     kernel._check_arguments(distances, products, order)
     distances, products = floats(distances), floats(products)
     entries: Any = kernel.partials(distances, products, order)
@@ -122,20 +80,7 @@ def _finite(kernel: Kernel, name: str, values: Any, shape: tuple[int, ...]) -> n
 
 
 def check_declarations(kernel: Kernel, n_features: int | None = None) -> None:
-    """Raise TypeError or ValueError for invalid declarations of a third-party kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel to check; kernels of this package pass.
-    n_features : int, optional
-        Number of features for `Kernel.lipschitz`.
-
-    Examples
-    --------
-    >>> from structinv.kernels import Gaussian
-    >>> check_declarations(Gaussian())
-    """
+    """Raise TypeError or ValueError for invalid declarations of a third-party kernel."""
     if not plugins.is_third_party(kernel):
         return
     declared: Any = kernel

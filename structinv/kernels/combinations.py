@@ -127,23 +127,7 @@ class _Pair(_Pointwise):
 
 
 class Sum(_Pair):
-    """The kernel ``left(x, y) + right(x, y)``, written ``left + right``.
-
-    Parameters
-    ----------
-    left, right : Kernel
-        The parts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import Gaussian, Linear
-    >>> kernel = Gaussian(2.0) + Linear()
-    >>> kernel.matrix(np.array([[0.0, 1.0]]), np.array([[0.0, 1.0], [0.0, 3.0]])).round(4)
-    array([[2.    , 3.6065]])
-    >>> kernel.set_params(left__sigma=1.0)
-    Sum(left=Gaussian(), right=Linear())
-    """
+    """The kernel ``left(x, y) + right(x, y)``, written ``left + right``."""
 
     _operation = np.add
 
@@ -169,21 +153,7 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """The kernel ``left(x, y) right(x, y)``, written ``left * right``.
-
-    Parameters
-    ----------
-    left, right : Kernel
-        The parts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import Gaussian, Linear
-    >>> kernel = Gaussian(2.0) * Linear()
-    >>> kernel.matrix(np.array([[0.0, 1.0]]), np.array([[0.0, 1.0], [0.0, 3.0]])).round(4)
-    array([[1.    , 1.8196]])
-    """
+    """The kernel ``left(x, y) right(x, y)``, written ``left * right``."""
 
     _operation = np.multiply
 
@@ -222,22 +192,7 @@ class Product(_Pair):
 
 
 class Scaled(_Pointwise):
-    """The kernel ``factor * k(x, y)``, written ``factor * kernel``.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel k.
-    factor : float, default=1.0
-        Factor of the kernel (>= 0).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import Linear
-    >>> (3.0 * Linear()).matrix(np.array([[1.0, 2.0]]), np.array([[0.0, 1.0]]))
-    array([[6.]])
-    """
+    """The kernel ``factor * k(x, y)``, written ``factor * kernel``."""
 
     def __init__(self, kernel: Kernel, factor: float = 1.0) -> None:
         self.kernel = kernel

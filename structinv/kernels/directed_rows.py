@@ -33,12 +33,8 @@ ROWS_AT_ONCE = 256
 class DirectedRows(NamedTuple):
     """Rows with their directions, and numbers that a kernel computes for each row.
 
-    Attributes
-    ----------
-    stack : Stack
-        Rows and directions with their inner products.
-    numbers : (n, p) array of float64
-        Numbers of each row.
+    - `stack`: rows and directions with their inner products
+    - `numbers` (n, p): numbers of each row
     """
 
     stack: Stack
@@ -206,17 +202,7 @@ def unit_directions(directions: np.ndarray) -> np.ndarray:
 def orthogonal_directions(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute orthogonal directions with the same ``sum_k b_k b_k'``.
 
-    Parameters
-    ----------
-    directions : (n, r, d) array of float64
-        Directions of each row; linearly dependent ones become shorter, or zero.
-
-    Returns
-    -------
-    orthogonal : (n, r, d) array
-        The orthogonal directions.
-    squares : (n, r) array
-        Their squared lengths, ascending.
+    Shapes: `directions` (n, r, d); returns `orthogonal` (n, r, d), `squares` (n, r).
     """
     orthogonal, squares = np.empty_like(directions), np.zeros(directions.shape[:2])
     if not directions.shape[1]:

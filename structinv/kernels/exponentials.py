@@ -22,16 +22,6 @@ def exponentials(values: np.ndarray) -> np.ndarray:
 
     In float32 the relative error is at most one unit in the last place of 1, and values below 1.2e-38
     become 0. This is several times as fast as NumPy on processors without AVX-512.
-
-    Parameters
-    ----------
-    values : array
-        Numbers of at most 0, with -inf but without NaN; they are overwritten.
-
-    Examples
-    --------
-    >>> exponentials(np.array([0.0, -1.0, -np.inf], dtype=np.float32)).round(4)
-    array([1.    , 0.3679, 0.    ], dtype=float32)
     """
     if values.dtype == np.float32 and values.flags.c_contiguous:
         _exponentials(values.reshape(-1))

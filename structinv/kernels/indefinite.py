@@ -70,13 +70,7 @@ def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
 
 
 def rounding_of(dtype: np.dtype) -> float:
-    """Return the fraction of the largest eigenvalue that counts as rounding.
-
-    Parameters
-    ----------
-    dtype : dtype
-        Precision of the kernel values.
-    """
+    """Return the fraction of the largest eigenvalue that counts as rounding."""
     return float(np.sqrt(np.finfo(dtype).eps))
 
 
@@ -169,28 +163,7 @@ def check_spectrum(spectrum: Any) -> None:
 def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel, float | None]:
     """Return the kernel for a fit on these rows, and the smallest eigenvalue.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel of the estimator.
-    rows : (n, d) array
-        Training rows.
-    owner : str
-        Name of the estimator, for warnings.
-
-    Returns
-    -------
-    kernel : Kernel
-        The kernel, after its spectrum correction if it has one.
-    smallest : float or None
-        Smallest eigenvalue before the correction; None for a definite kernel.
-
-    Warns
-    -----
-    IndefiniteKernelWarning
-        If the returned kernel has an eigenvalue below 0 by more than rounding, or is not symmetric.
-    UninformativeFitWarning
-        If a kernel that may be indefinite has the same value for all pairs of rows.
+    Shapes: `rows` (n, d).
     """
     plain, kernel = kernel, kernel.prepared(rows)
     if not plain.definite:
@@ -278,16 +251,7 @@ class _TrainingRowsKernel(Kernel):
 class PSDCorrectedKernel(_TrainingRowsKernel):
     """Kernel ``k_x' R R' k_z`` with a root R, as `psd_corrected` returns it.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel before the correction.
-    rows : (n, d) array
-        The training rows.
-    root : (n, r) array of float64
-        The root R.
-    min_eigenvalue : float
-        Smallest eigenvalue of the matrix of `kernel` for the training rows.
+    Shapes: `rows` (n, d), `root` (n, r).
     """
 
     definite = True
@@ -339,16 +303,7 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
 
 
 class ShiftedKernel(_TrainingRowsKernel):
-    """A kernel plus a constant if both inputs are the same row; see `psd_corrected`.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel before the correction.
-    min_eigenvalue : float
-        Smallest eigenvalue of the matrix of `kernel` for the training rows. The added constant is its
-        absolute value if it is below 0, else 0.
-    """
+    """A kernel plus a constant if both inputs are the same row; see `psd_corrected`."""
 
     definite = False
     min_eigenvalue: float

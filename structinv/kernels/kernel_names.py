@@ -29,15 +29,7 @@ _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 def validate_kernel(
     name: str, kernel: Any, n_features: int | None = None, allowed: str = "a Kernel"
 ) -> None:
-    """Raise TypeError or ValueError unless `kernel` is a valid Kernel.
-
-    Examples
-    --------
-    >>> validate_kernel("kernel", "rbf")
-    Traceback (most recent call last):
-        ...
-    TypeError: kernel must be a Kernel, got 'rbf'; write structinv.kernels.Gaussian(...)
-    """
+    """Raise TypeError or ValueError unless `kernel` is a valid Kernel."""
     if isinstance(kernel, Kernel):
         kernel.validate(n_features)
         check_declarations(kernel, n_features)
@@ -58,36 +50,7 @@ def _as_object(name: Any) -> str:
 def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
     """Return a validated kernel for scikit-learn's parameters of kernels.
 
-    Parameters
-    ----------
-    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable
-        Name or kernel. A `Kernel` is cloned; a callable becomes a `CallableKernel`. "precomputed"
-        means that `X` is the kernel matrix, whose rows have numbers (`PrecomputedKernel`).
-    gamma : {"scale", "auto"} or float
-        Parameter of "rbf", "poly" and "laplacian"; see `resolve_gamma`.
-    degree : int
-        Degree of "poly".
-    coef0 : float
-        Constant term of "poly".
-    X : (n, d) array or CSR matrix
-        The training rows.
-
-    Returns
-    -------
-    Kernel
-        The kernel with validated parameters.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the name is unknown or a parameter is out of its range; the message names the argument.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0, 4.0], [2.0, 2.0]])
-    >>> as_kernel("rbf", gamma="scale", degree=3, coef0=0.0, X=X)
-    Gaussian(sigma=1.4142135623730951)
+    Shapes: `X` (n, d).
     """
     made = _find_kernel(kernel, gamma, degree, coef0, X)
     validate_kernel("kernel", made, X.shape[1])
@@ -129,19 +92,7 @@ def resolve_gamma(gamma: Any, X: Matrix) -> float:
     "scale" is ``1 / (d var)``, with var the variance of all entries of `X`; it is 1 if var is 0. "auto"
     is ``1 / d``. A number is returned unchanged.
 
-    Parameters
-    ----------
-    gamma : {"scale", "auto"} or float
-        Rule, or number above 0.
-    X : (n, d) array or CSR matrix
-        The training rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0, 4.0], [2.0, 2.0]])
-    >>> resolve_gamma("scale", X), resolve_gamma("auto", X), resolve_gamma(3, X)
-    (0.25, 0.5, 3.0)
+    Shapes: `X` (n, d).
     """
     if isinstance(gamma, str) and gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):

@@ -36,10 +36,7 @@ def precision(*arrays: np.ndarray) -> np.dtype:
 def squared_norms(X: np.ndarray) -> np.ndarray:
     """Compute ``|x_i|^2`` of every row, summed in float64.
 
-    Parameters
-    ----------
-    X : (n, d) array
-        The rows.
+    Shapes: `X` (n, d).
     """
     norms = np.empty(len(X))
     _sum_squares(contiguous_read_only(X), norms)
@@ -51,10 +48,7 @@ def half_norms(X: np.ndarray) -> np.ndarray:
 
     Norms that overflow are infinite.
 
-    Parameters
-    ----------
-    X : (n, d) array
-        The rows.
+    Shapes: `X` (n, d).
     """
     # Callers check for infinity.
     with np.errstate(over="ignore"):

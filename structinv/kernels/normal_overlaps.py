@@ -91,25 +91,7 @@ def normal_distributions(
 ) -> DirectedRows:
     """Return normal distributions with covariances ``v 1 + sum_k b_k b_k'``.
 
-    Parameters
-    ----------
-    centers : (n, d) array
-        The means.
-    axes : (n, r, d) array of float64
-        The b_k, orthogonal to one another.
-    squares : (n, r) array
-        Squared lengths of the b_k.
-    numbers : four (n,) arrays
-        The variance v. The part of log f per feature, and the rest of log f, where f is the factor of
-        `NormalOverlapKernel`. The logarithm of the kernel of the row with itself.
-    width : float, default=0.0
-        The w of `NormalOverlapKernel`.
-
-    Returns
-    -------
-    DirectedRows
-        In the precision of the centers, or in float64 if axes are too long for float32, compared with
-        the smallest variance.
+    Shapes: `centers` (n, d), `axes` (n, r, d), `squares` (n, r), `numbers` (n,).
     """
     least = width + 2.0 * float(np.min(numbers[0]))
     if float(np.max(squares, initial=0.0)) > MOST_IN_SINGLE * least:

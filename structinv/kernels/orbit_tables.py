@@ -47,20 +47,7 @@ def mean_table(
     The tiles do not depend on the number of threads. So the values are the same to the last bit for
     kernels with `Kernel.thread_safe`. Other kernels are called from the calling thread only.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel to average.
-    X : (n, d) array
-        First input.
-    Y : (m, d) array
-        Second input, in the precision of `X`.
-    left : Changes or None
-        Transformations of the rows of `X`; None for no transformation.
-    right : Changes
-        Transformations of the rows of `Y`.
-    symmetric : bool
-        True if `Y` is `X` and the average is symmetric; then half of the matrix is mirrored.
+    Shapes: `X` (n, d), `Y` (m, d).
     """
     out = np.empty((len(X), len(Y)), dtype=X.dtype)
     of_left = np.ones(1) if left is None else left.weights

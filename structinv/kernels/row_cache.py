@@ -18,20 +18,6 @@ class RowCache:
 
     An array that was modified in place has another digest. The cache stores digests and results of the
     last arrays, not the arrays.
-
-    Parameters
-    ----------
-    most : int
-        Maximum number of arrays.
-
-    Examples
-    --------
-    >>> cache, X = RowCache(2), np.ones((2, 3))
-    >>> cache.get(X, "sums", lambda: X.sum(axis=1))
-    array([3., 3.])
-    >>> X[0] = 2.0
-    >>> cache.get(X, "sums", lambda: X.sum(axis=1))
-    array([6., 3.])
     """
 
     def __init__(self, most: int) -> None:
@@ -42,14 +28,7 @@ class RowCache:
     def get(self, X: np.ndarray, key: Any, make: Callable[[], Any]) -> Any:
         """Return the result for an array, computed if it is not cached; do not modify it.
 
-        Parameters
-        ----------
-        X : (n, d) array
-            The rows.
-        key : object
-            Value that is equal for calls with the same result for the same rows.
-        make : callable
-            Function without arguments that computes the result.
+        Shapes: `X` (n, d).
         """
         numbers = np.ascontiguousarray(X)
         digest = blake2b(numbers.data if numbers.size else b"", digest_size=16).digest()

@@ -33,19 +33,7 @@ class Spectrum(ABC):
 
 
 class NormalMixture(Spectrum):
-    """Frequencies ``scale * z`` with standard normal z and a random or fixed scale.
-
-    Parameters
-    ----------
-    quantile : callable or float
-        Function from numbers in (0, 1) to scales, or the scale if it is fixed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> NormalMixture(2.0).frequencies(np.array([[0.5, 0.8413447]]), n_features=2).round(3)
-    array([[0., 2.]])
-    """
+    """Frequencies ``scale * z`` with standard normal z and a random or fixed scale."""
 
     def __init__(self, quantile: Callable[[np.ndarray], np.ndarray] | float) -> None:
         self._quantile = quantile
@@ -65,13 +53,7 @@ class NormalMixture(Spectrum):
 
 
 class Coordinates(Spectrum):
-    """Frequencies with independent, identically distributed coordinates.
-
-    Parameters
-    ----------
-    quantile : callable
-        Function from numbers in (0, 1) to coordinates.
-    """
+    """Frequencies with independent, identically distributed coordinates."""
 
     def __init__(self, quantile: Callable[[np.ndarray], np.ndarray]) -> None:
         self._quantile = quantile
@@ -90,17 +72,7 @@ def normals(sigma: float) -> Spectrum:
 
 
 def students(length_scale: float, nu: float) -> Spectrum:
-    """Return the spectrum of `Matern`: Student's t with ``2 nu`` degrees of freedom.
-
-    Examples
-    --------
-    For nu = 1/2 one coordinate has a Cauchy distribution with this upper quartile:
-
-    >>> import numpy as np
-    >>> draws = students(2.0, 0.5).frequencies(np.random.default_rng(0).random((20000, 2)), 1)
-    >>> bool(abs(np.quantile(draws, 0.75) - 1 / 2.0) < 0.02)
-    True
-    """
+    """Return the spectrum of `Matern`: Student's t with ``2 nu`` degrees of freedom."""
     length_scale, nu = float(length_scale), float(nu)
     return NormalMixture(lambda u: np.sqrt(nu / gammaincinv(nu, u)) / length_scale)
 

@@ -230,20 +230,8 @@ def _tangent_sums(
 ) -> None:
     """Compute the means of both sides' sums over directions; see `_TangentSum`.
 
-    Parameters
-    ----------
-    forth : (n, 1 + r, m) array
-        Inner products of the left vectors with the right rows.
-    back : (n, m, s) array
-        Inner products of the left rows with the right directions.
-    own_left, own_right : (n, 1 + r, 1 + r) and (m, 1 + s, 1 + s) arrays
-        Inner products of the vectors of each row.
-    left, right : (n,) and (m,) arrays
-        Numbers of directions.
-    rates : tuple of four floats
-        The numbers ``(a, b, c, h)`` of `_TangentSum`.
-    out : (n, m) array
-        The result.
+    Shapes: `forth` (n, 1 + r, m), `back` (n, m, s), `own_left` (m, 1 + s, 1 + s), `own_right` (m, 1 + s,
+    1 + s), `left` (m,), `right` (m,), `out` (n, m).
     """
     near, along_rate, across_rate, weight = rates
     for i in range(out.shape[0]):

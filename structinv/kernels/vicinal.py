@@ -155,15 +155,7 @@ class VicinalKernel(NormalOverlapKernel):
 
 
 def check_spread(spread: object) -> None:
-    """Raise TypeError or ValueError if a spread is not a number or vector >= 0.
-
-    Examples
-    --------
-    >>> check_spread([1.0, -0.5])
-    Traceback (most recent call last):
-        ...
-    ValueError: spread must be a number or a vector of numbers of at least 0, got [1.0, -0.5]
-    """
+    """Raise TypeError or ValueError if a spread is not a number or vector >= 0."""
     message = f"spread must be a number or a vector of numbers of at least 0, got {brief(spread)}"
     try:
         values = np.asarray(spread)

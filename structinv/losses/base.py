@@ -245,22 +245,6 @@ class MoreauEnvelope(ScalarLoss):
     """Smooth approximation ``r_w(u) = min_t r(t) + (u - t)^2 / (2 width)`` of a loss.
 
     It is convex, and ``r - width L^2 / 2 <= r_w <= r`` if L bounds ``|r'|``.
-
-    Parameters
-    ----------
-    loss : ScalarLoss
-        Loss to smooth.
-    width : float
-        Amount of smoothing (> 0). The Lipschitz constant of r_w' is ``1 / width``.
-
-    Examples
-    --------
-    >>> from structinv.losses import Hinge
-    >>> rounded = MoreauEnvelope(Hinge(), 0.5)
-    >>> rounded.value(np.array([-1.0, 0.75, 2.0]))
-    array([1.75  , 0.0625, 0.    ])
-    >>> rounded.curvature(np.array([-1.0, 0.75, 2.0]))
-    array([0., 2., 0.])
     """
 
     smooth = True

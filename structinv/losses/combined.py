@@ -14,22 +14,7 @@ from .piecewise_linear import Pieces
 class Affine(ScalarLoss):
     """Loss ``r(signs * u - targets)``, for labels of margin losses and for targets.
 
-    Parameters
-    ----------
-    loss : ScalarLoss
-        Loss r.
-    signs : array-like of shape (n,) or float
-        -1 or +1 for each element.
-    targets : array-like of shape (n,) or float, default=0.0
-        Shift of each element.
-
-    Examples
-    --------
-    >>> from structinv.losses import Hinge, Squared
-    >>> Affine(Hinge(), np.array([1.0, -1.0])).value(np.array([3.0, 3.0]))
-    array([0., 4.])
-    >>> Affine(Squared(), 1.0, np.array([3.0, 5.0])).value(np.array([3.0, 3.0]))
-    array([0., 4.])
+    Shapes: `signs` (n,), `targets` (n,).
     """
 
     def __init__(self, loss: ScalarLoss, signs: ArrayLike, targets: ArrayLike = 0.0) -> None:
@@ -121,21 +106,7 @@ class Affine(ScalarLoss):
 
 
 class ConcatenatedLoss(ScalarLoss):
-    """Losses of consecutive parts of an array.
-
-    Parameters
-    ----------
-    losses : list of ScalarLoss
-        Loss of each part.
-    sizes : list of int
-        Number of elements of each part (>= 0).
-
-    Examples
-    --------
-    >>> from structinv.losses import Absolute, Squared
-    >>> ConcatenatedLoss([Absolute(), Squared()], [1, 2]).value(np.array([-3.0, 3.0, 4.0]))
-    array([ 3.,  9., 16.])
-    """
+    """Losses of consecutive parts of an array."""
 
     def __init__(self, losses: Sequence[ScalarLoss], sizes: Sequence[int]) -> None:
         self.losses = losses

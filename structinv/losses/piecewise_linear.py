@@ -314,22 +314,9 @@ class Segments:
     the bend 0; a slope has its inverse as bend. The conjugate at the sum is the minimum of ``sum_k
     start_k t_k + bend_k t_k^2 / 2``, up to a constant.
 
-    Parameters
-    ----------
-    owners : ndarray of int of shape (k,)
-        Loss of each segment, nondecreasing.
-    start, bend, low, high : ndarray of shape (k,)
-        Parameters of each segment. Limits may be infinite if the bend is not 0.
-    base : ndarray of shape (n,)
-        Constant of each loss.
-
-    Examples
-    --------
-    The derivative of the hinge is -1, and jumps by 1 at 1.
-
-    >>> segments = Pieces.row([1.0], [-1.0, 0.0], [0.0, 0.0]).segments(np.ones(1))
-    >>> segments.base, segments.start, segments.high
-    (array([-1.]), array([1.]), array([1.]))
+    - `owners` (k,): loss of each segment, nondecreasing
+    - `start, bend, low, high` (k,): parameters of each segment
+    - `base` (n,): constant of each loss
     """
 
     owners: np.ndarray

@@ -25,16 +25,10 @@ Make = Callable[[InvarianceOracle, np.ndarray], Region]
 class Comparison(NamedTuple):
     """Perturbation sets on two sides, and the kind of distance between them.
 
-    Attributes
-    ----------
-    left : Region or array
-        Perturbation sets of X; the rows of X if `sides` is "one".
-    right : Region
-        Perturbation sets of Y.
-    sides : {"two", "one", "mean"}
-        Kind of distance.
-    step : array of shape (d,)
-        Translation of all rows to a common origin, for precision.
+    - `left`: perturbation sets of X; the rows of X if `sides` is "one"
+    - `right`: perturbation sets of Y
+    - `sides`: kind of distance
+    - `step` (d,): translation of all rows to a common origin, for precision
     """
 
     left: Region | np.ndarray
@@ -78,13 +72,7 @@ def sets_of(tangents: bool) -> Make:
 def compare(
     oracle: InvarianceOracle, X: np.ndarray, Y: np.ndarray, sides: str, make: Make
 ) -> Comparison:
-    """Return the perturbation sets of both sides, translated to a common origin.
-
-    Raises
-    ------
-    TypeError, ValueError, NotImplementedError
-        If the oracle does not support these distances. Errors are raised before long computations.
-    """
+    """Return the perturbation sets of both sides, translated to a common origin."""
     # One pair first, since the sets of all rows may be slow.
     if len(X) > 1 or len(Y) > 1:
         _compared(oracle, X[:1], Y[:1], sides, make).distances(slice(0, 1), slice(0, 1))
@@ -136,20 +124,7 @@ def _compared(
 def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
     """Compute distances and their lower bounds, (n, m) each, in several threads.
 
-    Parameters
-    ----------
-    compared : Comparison
-        Sets of both sides.
-    n, m : int
-        Numbers of rows on the left and on the right.
-    same : bool
-        Whether both sides have the same rows. The diagonal is then 0, and half of a symmetric table is
-        computed.
-
-    Returns
-    -------
-    found, least : arrays of shape (n, m)
-        Distances and lower bounds; the same array if distances are exact.
+    Returns `found, least` (n, m).
     """
     found = np.empty((n, m), dtype=compared.right.centers.dtype)
     least = found if compared.exact else np.empty_like(found)

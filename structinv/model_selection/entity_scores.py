@@ -151,13 +151,7 @@ def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
 
 
 def are_spans(labels: Iterable[Any]) -> bool:
-    """Return True if labels describe spans: strings such as "B-NP", "I-NP" and "O".
-
-    Examples
-    --------
-    >>> are_spans(["B-NP", "O"]), are_spans(["NN", "DT"]), are_spans(["O"])
-    (True, False, False)
-    """
+    """Return True if labels describe spans: strings such as "B-NP", "I-NP" and "O"."""
     found = set(labels)
     return all(map(_is_of_span, found)) and found != {"O"} and bool(found)
 

@@ -29,14 +29,9 @@ Fold = tuple[np.ndarray, np.ndarray]
 class Scores:
     """Scores of one fit on held-out samples.
 
-    Attributes
-    ----------
-    clean : float
-        Score without perturbations.
-    certified : list of float
-        Score after every perturbation, for each oracle.
-    constant : bool
-        Whether all predictions are the same label.
+    - `clean`: score without perturbations
+    - `certified`: score after every perturbation, for each oracle
+    - `constant`: whether all predictions are the same label
     """
 
     clean: float

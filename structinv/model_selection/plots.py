@@ -31,26 +31,7 @@ def plot_settings(
     shares: bool = True,
     ax: Any = None,
 ) -> list[Axes]:
-    """Plot panels over the oracle's parameter, with one line per other setting.
-
-    Parameters
-    ----------
-    table : dict of arrays
-        Table of settings, in the form of `ChangesSelection.table_`.
-    best : int
-        Index of the setting with a star.
-    panels : dict of str
-        Columns of the table and their titles. Each column has a column of errors.
-    shares : bool
-        True for percentages on the axis.
-    ax : sequence of matplotlib.axes.Axes, optional
-        One for each panel; None makes a new figure.
-
-    Returns
-    -------
-    list of matplotlib.axes.Axes
-        The panels.
-    """
+    """Plot panels over the oracle's parameter, with one line per other setting."""
     from matplotlib.ticker import PercentFormatter
 
     names = [name.removeprefix("param_") for name in table if name.startswith("param_")]

@@ -25,15 +25,7 @@ from ..utils.parameters import brief
 
 
 class Scorer:
-    """A scorer with sample weights, also for the metadata routing of scikit-learn.
-
-    Parameters
-    ----------
-    function : callable
-        Function of a fitted estimator, X, y and `sample_weight`.
-    **settings : dict
-        Further keyword arguments of the function.
-    """
+    """A scorer with sample weights, also for the metadata routing of scikit-learn."""
 
     def __init__(self, function: Callable[..., float], **settings: Any) -> None:
         self.function = function

@@ -361,12 +361,7 @@ class BoxHull(_DenseHull):
     :math:`p_{ik} = \mathrm{clip}(-y_i g_k / c_i, \tau (x_{ik} - r_k), \tau (x_{ik} + r_k))`, and
     tau is the root of a decreasing, piecewise linear function.
 
-    Parameters
-    ----------
-    X, signs, weights, intercept
-        As in `IdentityHull`.
-    radius : array of shape (n_features,)
-        Radii r_k.
+    Shapes: `radius` (n_features,).
     """
 
     def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool, radius: Array) -> None:
@@ -467,14 +462,7 @@ class ZonotopeHull(_DirectionHull):
 
     .. math:: S(x_i) = \{x_i + F_i\theta : |\theta_k| \le b_k\}
 
-    Parameters
-    ----------
-    X, signs, weights, intercept
-        As in `IdentityHull`.
-    directions : array of shape (t, n_features) or (n_rows, t, n_features)
-        Columns of F, common to all rows or for each row.
-    bounds : array of shape (t,)
-        Bounds b_k.
+    Shapes: `directions` (t, n_features) or (n_rows, t, n_features), `bounds` (t,).
     """
 
     def restore(self, normals: Matrix, taus: Array) -> None:
@@ -500,14 +488,7 @@ class EllipsoidHull(_DirectionHull):
     V^\top`. They are orthogonal and span the same set. The best theta at a given tau solves a secular
     equation, and tau is the root of a decreasing function.
 
-    Parameters
-    ----------
-    X, signs, weights, intercept
-        As in `IdentityHull`.
-    factor : array of shape (n_features, r) or (n_rows, n_features, r)
-        Matrix F, common to all rows or for each row.
-    radius : float
-        Radius R (>= 0).
+    Shapes: `factor` (n_features, r) or (n_rows, n_features, r).
     """
 
     ball = True

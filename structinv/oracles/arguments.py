@@ -46,13 +46,6 @@ def check_features(name: str, given: Any, n_features: int | None) -> None:
 
     Allowed values are a mask, numbers, or names of columns. Names are replaced by numbers once the
     rows are known, so they are an error if `n_features` is given.
-
-    Examples
-    --------
-    >>> check_features("allowed", [0, 7], 5)
-    Traceback (most recent call last):
-        ...
-    ValueError: allowed must contain column numbers, from 0 to 4, got 7
     """
     refuse_masked(name, given)
     if are_names(given):
@@ -150,14 +143,7 @@ def check_needs_no_label(oracle: Any) -> None:
 
 
 def instance_of(kind: type) -> str:
-    """Write the call of a class with its required arguments, for messages.
-
-    Examples
-    --------
-    >>> from structinv.oracles import FDrop, Identity
-    >>> instance_of(FDrop), instance_of(Identity)
-    ('FDrop(max_changes=...)', 'Identity()')
-    """
+    """Write the call of a class with its required arguments, for messages."""
     parameters = inspect.signature(kind).parameters.values()
     required = [
         parameter.name

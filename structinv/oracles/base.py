@@ -34,18 +34,11 @@ if TYPE_CHECKING:
 class CountedChanges:
     """Perturbations of a sample that consist of a number of edits.
 
-    Attributes
-    ----------
-    most : int
-        Maximum number of edits (>= 0).
-    at_most : callable
-        Function from a number of edits to the oracle with at most this number, without grades.
-    grades : float or sequence of float, optional
-        Grades by the number of edits, as in `InvarianceOracle.discounted`.
-    note : str, default=""
-        Similar perturbations that the oracle does not contain, for printed certificates.
-    norm : {"l1", "l2", ""}, default=""
-        Norm in which rows have the length 1 before and after the edits; empty for all rows.
+    - `most`: maximum number of edits (>= 0)
+    - `at_most`: function from a number of edits to the oracle with at most this number, without grades
+    - `grades`: grades by the number of edits, as in `InvarianceOracle.discounted`
+    - `note`: similar perturbations that the oracle does not contain, for printed certificates
+    - `norm`: norm in which rows have the length 1 before and after the edits; empty for all rows
     """
 
     most: int
@@ -801,29 +794,7 @@ class BoundOracle:
 def as_oracle(
     given: Any, name: str = "oracle", default: InvarianceOracle | None = None, hint: str = ""
 ) -> InvarianceOracle:
-    """Validate a parameter that must be an oracle.
-
-    Parameters
-    ----------
-    given : object
-        Value of the parameter.
-    name : str, default="oracle"
-        Name of the parameter, for the message.
-    default : InvarianceOracle, optional
-        Oracle for the value None. Without it, None is not allowed.
-    hint : str, default=""
-        Advice at the end of the message.
-
-    Returns
-    -------
-    InvarianceOracle
-        The value, or the default.
-
-    Raises
-    ------
-    TypeError
-        If the value is not an oracle.
-    """
+    """Validate a parameter that must be an oracle."""
     if given is None and default is not None:
         return default
     if isinstance(given, InvarianceOracle):

@@ -17,12 +17,6 @@ class Cache:
 
     A cache belongs to the copy of an oracle from `InvarianceOracle._prepared`, and is freed with it.
     Pickles and deep copies are empty, because all values can be computed again.
-
-    Examples
-    --------
-    >>> cache = Cache()
-    >>> cache.get("table", lambda: [1, 2]) is cache.get("table", lambda: [1, 2])
-    True
     """
 
     def __init__(self) -> None:
@@ -62,13 +56,6 @@ class Record:
     """A value with the parameters that it was computed from.
 
     Records never change, so other threads always see both together.
-
-    Parameters
-    ----------
-    key : object
-        Result of `parameters_of`.
-    made : object
-        The value.
     """
 
     __slots__ = ("key", "made")
@@ -98,14 +85,6 @@ def parameters_of(value: Any) -> Any:
     Numbers, strings, and arrays and collections of at most `MOST_VALUES` entries are compared by
     value. Estimators are compared by identity and by their parameters, recursively. All other objects
     are compared by identity, such as longer arrays and functions.
-
-    Examples
-    --------
-    >>> from structinv.oracles import Rotations
-    >>> rotations = Rotations([90, 180])
-    >>> before = parameters_of(rotations)
-    >>> before == parameters_of(rotations), before == parameters_of(rotations.set_params(degrees=90))
-    (True, False)
     """
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         return type(value), value

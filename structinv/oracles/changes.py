@@ -481,14 +481,7 @@ class Changes(ABC):
 class SelectedChanges(Changes):
     """A selection of perturbations from a list, as made by `Changes.take`.
 
-    Parameters
-    ----------
-    whole : Changes
-        The complete list.
-    numbers : array of int of shape (size,)
-        Numbers in the complete list.
-    weights : array of shape (size,)
-        Probabilities, up to a factor.
+    Shapes: `numbers` (size,), `weights` (size,).
     """
 
     def __init__(self, whole: Changes, numbers: np.ndarray, weights: np.ndarray) -> None:

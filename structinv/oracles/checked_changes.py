@@ -14,33 +14,14 @@ from .changes import Changes, LinearChanges
 
 
 def checked_changes(source: str, found: Any) -> Changes:
-    """Return a validated list; third-party classes are wrapped in `CheckedChanges`.
-
-    Parameters
-    ----------
-    source : str
-        Class and method that returned the list.
-    found : object
-        The returned value.
-
-    Raises
-    ------
-    TypeError
-        If the value is not a `Changes`.
-    """
+    """Return a validated list; third-party classes are wrapped in `CheckedChanges`."""
     if not isinstance(found, Changes):
         raise TypeError(f"{source} must return Changes, got {type(found).__name__}")
     return CheckedChanges(found) if plugins.is_third_party(found) else found
 
 
 class CheckedChanges(Changes):
-    """A third-party list with validated results: types, shapes, finite numbers.
-
-    Parameters
-    ----------
-    inner : Changes
-        The third-party list.
-    """
+    """A third-party list with validated results: types, shapes, finite numbers."""
 
     def __init__(self, inner: Changes) -> None:
         super().__init__(inner.X, inner.y)
@@ -140,13 +121,7 @@ def check_maps(source: str, maps: Sequence[Any], n_features: int) -> None:
 
 
 def checked_names(source: str, names: Any, size: int) -> list[str]:
-    """Validate the names of members.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not a list of `size` strings.
-    """
+    """Validate the names of members."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{source} must return a list of names, got {names!r}")
     if len(names) != size:

@@ -24,13 +24,7 @@ CHECKED_ROWS = 64
 
 
 def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
-    """Call ``oracle.changes(X, y)`` and validate the result of third-party classes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the result is neither None nor `Changes`, or does not begin with the rows themselves.
-    """
+    """Call ``oracle.changes(X, y)`` and validate the result of third-party classes."""
     found = oracle.changes(X, y)
     if found is None:
         return None
@@ -51,13 +45,7 @@ def _check_first(source: str, changes: Changes, X: Matrix) -> None:
 
 
 def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: int) -> Changes:
-    """Call ``oracle.draws(X, n_draws, random_state)`` and validate the result.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the result is not `Changes`, or does not have `n_draws` members.
-    """
+    """Call ``oracle.draws(X, n_draws, random_state)`` and validate the result."""
     source = plugins.method(oracle, "draws")
     found = checked_changes(source, oracle.draws(X, n_draws, random_state))
     if found.size != n_draws:
@@ -66,13 +54,7 @@ def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: in
 
 
 def listed(bound: BoundOracle) -> Changes:
-    """Return the list of a bound oracle; raise if it has none.
-
-    Raises
-    ------
-    NotImplementedError
-        If the oracle lists no members.
-    """
+    """Return the list of a bound oracle; raise if it has none."""
     found = bound.changes()
     if found is None:
         raise bound.oracle._absent("an orbit or a cover")
@@ -86,32 +68,6 @@ def averaged(
 
     `Changes.on` binds the list to rows. Every block, call and clone uses the same perturbations, so an
     average over random draws is a kernel.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle that defines S(x).
-    n_features : int
-        Number of features of the samples.
-    n_draws : int, optional
-        Number of random draws, as in `InvarianceOracle.draws`. By default, all members of a finite
-        oracle with a positive probability are used.
-    random_state : int, default=0
-        Seed of the draws, which depend on it alone.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_draws` or the seed is out of range, if the oracle needs labels, or if it lists no members
-        and `n_draws` is None.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Flip
-    >>> averaged(Flip(shape=(1, 2)), 2).on(np.array([[4.0, 8.0]])).members()
-    array([[[4., 8.],
-            [8., 4.]]])
     """
     check_n_draws(n_draws)
     check_seed(random_state)
@@ -140,13 +96,7 @@ def check_seed(random_state: Any) -> None:
 
 
 def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
-    """Return the list of a finite oracle, or the cover of another one, as a region.
-
-    Raises
-    ------
-    NotImplementedError
-        If the oracle lists no members.
-    """
+    """Return the list of a finite oracle, or the cover of another one, as a region."""
     refuse_masked("X", X)
     rows = floating(dense_rows(X))
     found = changes_of(oracle, rows)

@@ -21,32 +21,7 @@ from .words.word_edits import RowEdits
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
     """Call ``oracle.bind(X, y)`` and wrap the result, to validate its answers.
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle that defines S(x).
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Samples.
-    y : array of shape (n_samples,), optional
-        True labels.
-
-    Raises
-    ------
-    TypeError
-        If `bind` does not return a bound oracle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import FiniteOracle
-    >>> class Reversal(FiniteOracle):
-    ...     "An oracle that stacks its members along the wrong axis."
-    ...     def orbit(self, X):
-    ...         return np.stack([X, X[:, ::-1]])
-    >>> bind(Reversal(), np.ones((3, 2))).changes().members()
-    Traceback (most recent call last):
-        ...
-    ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
+    Shapes: `X` (n_samples, n_features), `y` (n_samples,).
     """
     as_oracle(oracle)
     check_rows(X)
@@ -60,13 +35,7 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
 
 
 def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
-    """Call ``oracle.tangents(X)`` and validate the result.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the result is not a finite array of shape (n, t, d).
-    """
+    """Call ``oracle.tangents(X)`` and validate the result."""
     source = plugins.method(oracle, "tangents")
     found = plugins.ask(oracle, source, oracle.tangents, X)
     return plugins.numbers(source, "directions", found, (X.shape[0], "t", X.shape[1]))
@@ -80,16 +49,7 @@ class CheckedOracle(BoundOracle):
     costs at most one pass over the result. Methods of fast paths return None for third-party classes,
     which must not inherit them.
 
-    Parameters
-    ----------
-    inner : BoundOracle
-        Result of the oracle's `bind`.
-    oracle : InvarianceOracle
-        The oracle.
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Samples.
-    y : array of shape (n_samples,), optional
-        True labels.
+    Shapes: `X` (n_samples, n_features), `y` (n_samples,).
     """
 
     def __init__(
@@ -223,15 +183,7 @@ class CheckedOracle(BoundOracle):
 
 
 class CheckedLevel(CheckedOracle):
-    """One validated level of a scenario; it need not contain the unperturbed rows.
-
-    Parameters
-    ----------
-    inner : BoundOracle
-        The level.
-    whole : CheckedOracle
-        The oracle with the scenario.
-    """
+    """One validated level of a scenario; it need not contain the unperturbed rows."""
 
     def __init__(self, inner: BoundOracle, whole: CheckedOracle) -> None:
         super().__init__(inner, whole.oracle, whole.X, whole.y)
@@ -242,13 +194,7 @@ class CheckedLevel(CheckedOracle):
 
 
 def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
-    """Return the validated scenarios of a bound oracle.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not a list of tuples of bound oracles on the same rows.
-    """
+    """Return the validated scenarios of a bound oracle."""
     found: Any = checked.inner.scenarios()
     source = plugins.method(checked.oracle, "scenarios")
     if not isinstance(found, list) or not found:

@@ -14,17 +14,7 @@ Part = TypeVar("Part", bound=BaseEstimator)
 
 
 class FeatureParameters:
-    """Mixin for parameters that select features, or have one entry per feature.
-
-    Attributes
-    ----------
-    feature_parameters : tuple of str
-        Names of parameters that select several features.
-    single_features : tuple of str
-        Names of parameters that select one feature, by number or name.
-    feature_axes : dict of str to int
-        Axis with one entry per feature, -1 or 0, of each parameter that may be a table.
-    """
+    """Mixin for parameters that select features, or have one entry per feature."""
 
     feature_parameters: ClassVar[tuple[str, ...]] = ()
     single_features: ClassVar[tuple[str, ...]] = ()
@@ -77,30 +67,6 @@ def with_numbers(part: Part, columns: Sequence[Any] | None) -> Part:
 
     A table with one entry per feature, such as a pandas Series of radii, becomes an array in the order
     of the columns.
-
-    Parameters
-    ----------
-    part : BaseEstimator
-        An oracle, or an object made of oracles; it is not modified.
-    columns : sequence, or None
-        Columns of X. If None, names and tables remain, and `validate` raises for names.
-
-    Returns
-    -------
-    BaseEstimator
-        A copy, or `part` itself if it contains no names.
-
-    Raises
-    ------
-    ValueError
-        If a name is not a column or occurs twice, if a table has other labels than the columns, or if
-        the columns are not strings.
-
-    Examples
-    --------
-    >>> from structinv.oracles import FAdd
-    >>> with_numbers(FAdd(1, allowed=["url", "ip"]), ["ip", "port", "url"]).allowed
-    [2, 0]
     """
     if columns is None or not (_named(part) or any(each.tables() for each in _parts(part))):
         return part

@@ -480,15 +480,7 @@ class Discounted(OracleWrapper, Combination):
 
 
 class BoundPart(BoundOracle):
-    """Base class of bound oracles with the members of another bound oracle.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        The oracle that modifies `inner`.
-    inner : BoundOracle
-        Bound oracle on the same rows.
-    """
+    """Base class of bound oracles with the members of another bound oracle."""
 
     def __init__(self, oracle: InvarianceOracle, inner: BoundOracle) -> None:
         super().__init__(oracle, inner.X, inner.y)

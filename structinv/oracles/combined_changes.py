@@ -18,14 +18,7 @@ from .changes import MOST_PAIRS, Changes, LinearChanges, normalized, usable_diff
 class UnionChanges(Changes):
     """A perturbation of one of several lists.
 
-    Parameters
-    ----------
-    parts : sequence of Changes
-        Lists on the same rows.
-    shares : array of shape (n_parts,)
-        Probability of each list, up to a factor.
-    once : bool, default=False
-        True if all lists begin with the unperturbed sample, to list it once.
+    Shapes: `shares` (n_parts,).
     """
 
     def __init__(self, parts: Sequence[Changes], shares: np.ndarray, *, once: bool = False) -> None:
@@ -147,19 +140,7 @@ class UnionChanges(Changes):
 
 
 class ComposedChanges(Changes):
-    """A perturbation of one list after one of another, for all or matching pairs.
-
-    Parameters
-    ----------
-    left : Changes
-        Second list; it is moved to the perturbed rows.
-    right : Changes
-        First list, on the rows.
-    paired : bool, default=False
-        True if perturbation k consists of number k of both lists, as for draws.
-    bounded : bool, default=True
-        True if `left` does not increase distances, so that the meshes add up.
-    """
+    """A perturbation of one list after one of another, for all or matching pairs."""
 
     def __init__(
         self, left: Changes, right: Changes, *, paired: bool = False, bounded: bool = True
@@ -268,13 +249,7 @@ class ComposedChanges(Changes):
 
 
 class DerivedChanges(Changes):
-    """Base class of lists that modify the members of another list, one by one.
-
-    Parameters
-    ----------
-    inner : Changes
-        The other list.
-    """
+    """Base class of lists that modify the members of another list, one by one."""
 
     def __init__(self, inner: Changes) -> None:
         super().__init__(inner.X, inner.y)
@@ -311,14 +286,7 @@ class DerivedChanges(Changes):
 class LabelRestrictedChanges(DerivedChanges):
     """A list for rows of some labels; all other rows remain unperturbed.
 
-    Parameters
-    ----------
-    inner : Changes
-        Unrestricted list.
-    y : array of shape (n_rows,)
-        Labels of the rows.
-    labels : array of shape (n_labels,)
-        Labels of the rows that change.
+    Shapes: `y` (n_rows,), `labels` (n_labels,).
     """
 
     def __init__(self, inner: Changes, y: np.ndarray, labels: np.ndarray) -> None:
@@ -370,12 +338,7 @@ class LabelRestrictedChanges(DerivedChanges):
 class ProtectedChanges(DerivedChanges):
     """A list of perturbations that leave some features unchanged.
 
-    Parameters
-    ----------
-    inner : Changes
-        List without protection.
-    is_protected : array of bool of shape (n_features,)
-        Mask of the unchanged features.
+    Shapes: `is_protected` (n_features,).
     """
 
     def __init__(self, inner: Changes, is_protected: np.ndarray) -> None:

@@ -39,14 +39,7 @@ _FIT_ROUNDS = 100
 class CurveHull(Hull):
     """In-hull steps for rows on polynomial curves.
 
-    Parameters
-    ----------
-    X, signs, weights, intercept
-        As in `IdentityHull`.
-    powers : array of shape (n_rows, degree, n_features)
-        Coefficients x_ik of the powers of t.
-    ends : pair of float
-        Interval a <= 0 <= b of t.
+    Shapes: `powers` (n_rows, degree, n_features).
     """
 
     def __init__(

@@ -23,12 +23,8 @@ _HALVINGS = 12
 class Curves:
     r"""The curves :math:`x_i(t) = x_i + \sum_k t^k x_{ik}` of some rows.
 
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features)
-        Rows x_i.
-    powers : array of shape (n_rows, degree, n_features)
-        Coefficients x_ik of the powers of t, from t to t^degree.
+    - `X` (n_rows, n_features): rows x_i
+    - `powers` (n_rows, degree, n_features): coefficients x_ik of the powers of t, from t to t^degree
     """
 
     X: np.ndarray
@@ -117,12 +113,7 @@ class GridOfCurves(Changes):
     If the speed of a curve is at most s between two neighbors, the mesh is half of s times their
     distance in t.
 
-    Parameters
-    ----------
-    oracle : CurveOracle
-        Oracle that defines the curves.
-    X : array of shape (n_rows, n_features)
-        Rows.
+    Shapes: `X` (n_rows, n_features).
     """
 
     scored = False

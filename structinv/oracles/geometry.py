@@ -19,27 +19,7 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     For a third-party subclass, only its own `region` is used. An inherited one might describe another
     set, so the list or cover of the subclass is used instead.
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle whose sets do not depend on labels.
-    X : array of shape (n_samples, n_features)
-        Samples.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the argument is not an oracle or depends on labels, or if the result is not a region of these
-        samples.
-    NotImplementedError
-        If the oracle does not define a region.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box
-    >>> region_of(Box(0.5), np.zeros((3, 2))).kind
-    'box'
+    Shapes: `X` (n_samples, n_features).
     """
     check_needs_no_label(as_oracle(oracle))
     if plugins.is_third_party(oracle) and not plugins.writes(oracle, "region"):
@@ -57,15 +37,7 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
 
 
 def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> AffineSubspaces:
-    """Return the planes through the samples along an oracle's tangents.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the argument is not an oracle or depends on labels, or if its tangents are invalid.
-    NotImplementedError
-        If the oracle has no tangents.
-    """
+    """Return the planes through the samples along an oracle's tangents."""
     check_needs_no_label(as_oracle(oracle))
     oracle.validate(X.shape[1])
     X = floating(X)

@@ -18,15 +18,6 @@ class Hull(ABC):
     Each row has one averaged plane instead of a list. It consists of a dual variable tau in [0, 1] and
     a point of tau times the hull of S(x). The plane has the normal ``y * point`` and the
     offset ``tau``. ``f`` is the weighted sum of the normals.
-
-    Attributes
-    ----------
-    shares : bool
-        True if several hulls can share the dual variable of a row. Then `taus`, `rescale`,
-        `candidates` and `absorb` are defined. False by default.
-    makes_normals : bool
-        True if the normals of some rows can be computed. Then `normals_of` and `taus` are defined.
-        False by default.
     """
 
     shares: bool = False
@@ -41,15 +32,7 @@ class Hull(ABC):
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         """Maximize the dual in each row of `order` once, and update `f` in place.
 
-        Parameters
-        ----------
-        f : array of shape (n_features,)
-            Function, with the constant feature if there is an intercept.
-        order : array of int of shape (n_steps,)
-            Rows in the sequence of their updates.
-        gaps : array of shape (n_rows,)
-            ``gaps[i]`` is set to the weighted loss of row i minus its averaged plane, both at `f`
-            before the update.
+        Shapes: `f` (n_features,), `order` (n_steps,), `gaps` (n_rows,).
         """
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
@@ -162,19 +145,7 @@ class LabelHull(ABC):
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
         """Maximize the dual in each row of `order` once, and update `table` in place.
 
-        Parameters
-        ----------
-        table : array of shape (n_features [+ 1], n_labels)
-            Weights.
-        order : array of int of shape (n_steps,)
-            Rows in the sequence of their updates. If all labels compete, rows with a small fraction of
-            the mean gap may be skipped.
-        gaps : array of shape (n_rows,)
-            ``gaps[i]`` is set to the weighted loss of row i minus its averaged plane, both at `table`
-            before the update.
-        every_label : bool
-            True if all labels compete. If False, only the labels in the active set of the row compete,
-            and gaps refer to these labels.
+        Shapes: `table` (n_features [+ 1], n_labels), `order` (n_steps,), `gaps` (n_rows,).
         """
 
     @abstractmethod
@@ -197,14 +168,7 @@ class LabelHull(ABC):
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
         """Return the averaged planes: points of the hulls of S(x), and their taus.
 
-        Returns
-        -------
-        points : array or CSR matrix of shape (n_points, n_features)
-            Points without the intercept.
-        rows : array of int of shape (n_points,)
-            Row of each point, in increasing order.
-        taus : CSR matrix of shape (n_points, n_labels)
-            Dual variable of each label at the point. Those of a row add up to at most 1.
+        Returns `points` (n_points, n_features), `rows` (n_points,), `taus` (n_points, n_labels).
         """
 
     @abstractmethod

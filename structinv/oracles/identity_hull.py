@@ -31,16 +31,7 @@ class IdentityHull(Hull):
     An update is that of dual coordinate ascent for linear SVMs (Hsieh et al. 2008, alg. 1). Hulls of
     larger sets derive from this class and add their own state per row.
 
-    Parameters
-    ----------
-    X : array or canonical CSR matrix of shape (n_rows, n_features)
-        Rows.
-    signs : array of shape (n_rows,)
-        True classes, as -1 or 1.
-    weights : array of shape (n_rows,)
-        Weight c_i >= 0 of the loss of each row; rows of weight 0 are skipped.
-    intercept : bool, default=False
-        True if the last entry of `f` is the coefficient of a constant feature, which no set changes.
+    Shapes: `X` (n_rows, n_features), `signs` (n_rows,), `weights` (n_rows,).
     """
 
     shares = True

@@ -14,26 +14,7 @@ Part = TypeVar("Part", bound=BaseEstimator)
 
 
 def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
-    """Set the shape of all image oracles that have none.
-
-    Parameters
-    ----------
-    part : BaseEstimator
-        An oracle, or an object made of oracles; it is not modified.
-    shape : ImageShape or tuple of int
-        Shape of the images.
-
-    Returns
-    -------
-    BaseEstimator
-        A copy, or `part` itself if all oracles have a shape.
-
-    Examples
-    --------
-    >>> from structinv.oracles import Flip
-    >>> with_shape(Flip(), (4, 6)).shape, with_shape(Flip(shape=(8, 3)), (4, 6)).shape
-    ((4, 6), (8, 3))
-    """
+    """Set the shape of all image oracles that have none."""
     if not _shapeless(part):
         return part
     part = clone(part)

@@ -27,32 +27,8 @@ class IdentityLabelHull(LabelHull):
 
     (Crammer and Singer 2001). An update is exact over the labels of the row's active set.
 
-    Parameters
-    ----------
-    X : csr_matrix of shape (n_rows, n_features)
-        Rows in canonical format.
-    codes : array of shape (n_rows,)
-        True labels, as numbers from 0.
-    weights : array of shape (n_rows,)
-        Nonnegative weights :math:`c_i` of the losses.
-    cost : array of shape (n_labels, n_labels)
-        Misclassification costs: rows are true labels, columns are predictions; the diagonal is zero.
-    intercept : bool, default=False
-        True to append a constant feature 1.
-
-    Examples
-    --------
-    >>> X, cost = sp.csr_matrix(np.eye(3)), 1.0 - np.eye(3)
-    >>> hull = IdentityLabelHull(X, np.arange(3), np.ones(3), cost)
-    >>> table, gaps = np.zeros((3, 3)), np.zeros(3)
-    >>> for _ in range(20):
-    ...     hull.sweep(table, np.arange(3), gaps, True)
-    >>> table.round(3)
-    array([[ 0.667, -0.333, -0.333],
-           [-0.333,  0.667, -0.333],
-           [-0.333, -0.333,  0.667]])
-    >>> float(hull.losses(table).round(3).sum())
-    0.0
+    Shapes: `X` (n_rows, n_features), `codes` (n_rows,), `weights` (n_rows,), `cost` (n_labels,
+    n_labels).
     """
 
     def __init__(
@@ -178,13 +154,6 @@ class WordLabelHull(IdentityLabelHull):
 
     Only nonzero deviations are stored, so memory grows with the number of pairs with a
     positive tau.
-
-    Parameters
-    ----------
-    X, codes, weights, cost, intercept
-        As in `IdentityLabelHull`; the intercept is never changed.
-    edits : WordEdits
-        Maximum number :math:`K \ge 1` of edits, and the range :math:`[l, u]` of their factors.
     """
 
     def __init__(
@@ -350,22 +319,8 @@ def word_losses(
 ) -> np.ndarray:
     """Compute exact losses of rows with word edits, (n,); bounds exclude most labels.
 
-    Parameters
-    ----------
-    X : csr_matrix of shape (n_rows, n_features)
-        Rows.
-    codes : array of int of shape (n_rows,)
-        True labels.
-    cost : array of shape (n_labels, n_labels)
-        Misclassification costs.
-    intercept : bool
-        True if the last row of `table` belongs to a constant feature.
-    moves : (int, float, float)
-        Maximum number of edits, and the largest decrease and increase of a factor.
-    near : array of shape (n_rows,)
-        Estimate of the K-th largest gain of each row; 0 if unknown.
-    table : array of shape (n_features [+ 1], n_labels)
-        Weights.
+    Shapes: `X` (n_rows, n_features), `codes` (n_rows,), `cost` (n_labels, n_labels), `moves` (int,
+    float, float), `near` (n_rows,), `table` (n_features [+ 1], n_labels).
     """
     found, capacity = np.empty(X.shape[0]), longest_row(X.indptr) + 1
 

@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 class ListedChanges(Changes):
     """The members of S(x) that `orbit` of an oracle returns.
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle with an `orbit`.
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Samples.
-    scored : bool, default=True
-        True if the best member may be found by enumeration.
-    keep : bool, default=False
-        True to cache all members of `X`.
+    Shapes: `X` (n_samples, n_features).
     """
 
     def __init__(
@@ -94,16 +85,7 @@ class ListedChanges(Changes):
 class DrawnChanges(Changes):
     """Random members of S(x) from `sample`, with the same seed for every row.
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle with a `sample`.
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Samples.
-    size : int
-        Number of draws.
-    random_state : int
-        Seed of the draws of each row.
+    Shapes: `X` (n_samples, n_features).
     """
 
     def __init__(self, oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> None:

@@ -232,16 +232,7 @@ class Permutations(FiniteOracle):
 class Orders(Changes):
     """A list of permutations of features, the same for all rows.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Samples.
-    orders : array of int of shape (size, n_features)
-        Feature at each position.
-    names : sequence of str, optional
-        Short name of each permutation.
-    group : bool, default=False
-        True if these are all elements of a group.
+    Shapes: `X` (n_samples, n_features), `orders` (size, n_features).
     """
 
     def __init__(
@@ -291,16 +282,7 @@ class Orders(Changes):
 class SortedRows(Changes):
     """Rows sorted by decreasing norm plus noise.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Samples.
-    shape : (int, int)
-        Numbers of rows and columns of the matrix.
-    both : bool
-        True to permute columns with the rows.
-    noise : array of shape (size, r)
-        Noise added to the largest norm, the second largest, and so on.
+    Shapes: `X` (n_samples, n_features), `shape` (int, int), `noise` (size, r).
     """
 
     def __init__(self, X: Matrix, shape: tuple[int, int], both: bool, noise: np.ndarray) -> None:

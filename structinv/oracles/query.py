@@ -26,18 +26,11 @@ WEIGHTS_AT_ONCE = 20_000_000
 class Query:
     """Linear functions ``<weights[k], z> + constants[k]`` and the labels of rows.
 
-    Parameters
-    ----------
-    weights : array of shape (n_outputs, n_features)
-        Weights of the functions.
-    constants : array of shape (n_outputs,)
-        Constants of the functions.
-    competitors : Competitors
-        Labels, true labels and costs of the rows.
-    points : bool, default=True
-        True if `Violations.points` will be called. If False, the answer may be cheaper.
-    rounding : bool, default=False
-        True if `Violations.rounding` is needed.
+    - `weights` (n_outputs, n_features): weights of the functions
+    - `constants` (n_outputs,): constants of the functions
+    - `competitors`: labels, true labels and costs of the rows
+    - `points`: true if `Violations.points` will be called
+    - `rounding`: true if `Violations.rounding` is needed
     """
 
     weights: np.ndarray
@@ -62,14 +55,9 @@ class Query:
 class WorstPoints:
     """The worst perturbed sample of each row for one label.
 
-    Parameters
-    ----------
-    points : array, CSR matrix, or keys of points
-        Perturbed samples in the form that `Space.normals` requires.
-    gains : array of shape (n_rows,)
-        Score of the label minus score of the true label at the point.
-    costs : array of shape (n_rows,)
-        Cost of the label at the point.
+    - `points`: perturbed samples in the form that `Space.normals` requires
+    - `gains` (n_rows,): score of the label minus score of the true label at the point
+    - `costs` (n_rows,): cost of the label at the point
     """
 
     points: Any
@@ -84,18 +72,8 @@ PointsOf: TypeAlias = Callable[[np.ndarray, np.ndarray], WorstPoints]
 class Violations:
     """Score differences and costs of each label at the worst members of S(x).
 
-    Parameters
-    ----------
-    gains : array of shape (n_rows, n_labels)
-        ``G (f(z, k) - f(z, c))`` at the worst member z for label k; 0 for the true label c.
-    costs : array of shape (n_rows, n_labels)
-        Cost of the label, times the grade of the member.
-    upper : array of shape (n_rows, n_labels)
-        Upper bound of gain plus cost.
-    points_of : callable, optional
-        Function that computes the points with these gains.
-    rounding : array of shape (n_rows, n_labels), optional
-        Bounds of the effect of rounding errors of predictions on the gains.
+    Shapes: `gains` (n_rows, n_labels), `costs` (n_rows, n_labels), `upper` (n_rows, n_labels),
+    `rounding` (n_rows, n_labels).
     """
 
     def __init__(
@@ -115,10 +93,7 @@ class Violations:
     def points(self, labels: np.ndarray) -> WorstPoints:
         """Compute the worst perturbed samples for one label of each row.
 
-        Parameters
-        ----------
-        labels : array of int of shape (n_rows,)
-            Label of each row. The point for a true label is an arbitrary member.
+        Shapes: `labels` (n_rows,).
         """
         assert self._points_of is not None
         return self._points_of(np.arange(len(labels)), labels)
@@ -139,12 +114,7 @@ class Violations:
     def shifted(self, scores: np.ndarray, codes: np.ndarray) -> Violations:
         """Return the violations after constants are added to the scores of each row.
 
-        Parameters
-        ----------
-        scores : array of shape (n_rows, n_labels)
-            Constants for each label.
-        codes : array of int of shape (n_rows,)
-            True labels.
+        Shapes: `scores` (n_rows, n_labels), `codes` (n_rows,).
         """
         added = scores - np.take_along_axis(scores, codes[:, None], axis=1)
         return Violations(
@@ -226,14 +196,7 @@ def worst_in_list(changes: Changes, rows: Rows, query: Query, scores: np.ndarray
 def worst_at(points: Matrix, query: Query, grades: np.ndarray | None = None) -> Violations:
     """Compute the loss-augmented argmax if each S(x) has a single member.
 
-    Parameters
-    ----------
-    points : array or CSR matrix of shape (n_rows, n_features)
-        The members.
-    query : Query
-        Functions and competing labels.
-    grades : array of shape (n_rows,), optional
-        Grade of each point, 1 by default.
+    Shapes: `points` (n_rows, n_features), `grades` (n_rows,).
     """
     competitors, every = query.competitors, np.arange(points.shape[0])
     functions = competitors.functions
@@ -364,23 +327,8 @@ def best_members(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the listed member with the largest gain plus cost, per row and label.
 
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_members, n_outputs)
-        ``f(z, k)`` for every member z.
-    competitors : Competitors
-        Labels, true labels and costs of the rows.
-    grades : array of shape (n_rows, n_members) or None
-        Grades of the members.
-
-    Returns
-    -------
-    gains : array of shape (n_rows, n_labels)
-        Score differences, as in `Violations`.
-    costs : array of shape (n_rows, n_labels)
-        Costs times grades, as in `Violations`.
-    members : array of int of shape (n_rows, n_labels)
-        Number of the member, the first of equally good ones.
+    Shapes: `values` (n_rows, n_members, n_outputs), `grades` (n_rows, n_members); returns `gains`
+    (n_rows, n_labels), `costs` (n_rows, n_labels), `members` (n_rows, n_labels).
     """
     n, s, _ = values.shape
     shape = (n, competitors.n_labels)

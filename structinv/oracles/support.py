@@ -138,15 +138,7 @@ class Support:
 class DeferredSupport(Support):
     """An exact answer that computes its points on first access.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Unperturbed samples.
-    make : callable
-        Function without arguments that computes the points.
-    maxima : callable
-        Function without arguments that computes the maxima (n_samples,) and bounds of ``<|v|, |z|>``
-        at the maximizers (n_samples,), without points.
+    Shapes: `X` (n_samples, n_features).
     """
 
     def __init__(

@@ -35,17 +35,7 @@ _LEAVE, _MOST_STEPS = 0.02, 50
 class UnionHull(Hull):
     """In-hull steps of a two-class worst-case loss for a union of oracles.
 
-    Parameters
-    ----------
-    parts : list of Hull
-        Hulls of the oracles on the same rows, with `shares`. Each has a copy of the weights, which
-        changes.
-    signs : array of shape (n_rows,)
-        True classes, as -1 or 1.
-    weights : array of shape (n_rows,)
-        Weights of the losses.
-    intercept : bool
-        True if the last entry of `f` is the coefficient of a constant feature.
+    Shapes: `signs` (n_rows,), `weights` (n_rows,).
     """
 
     def __init__(

@@ -20,11 +20,6 @@ class WholeExample(OracleWrapper):
     """Base class of oracles that perturb the samples of an example jointly.
 
     For an example of one sample, all methods are those of the part.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle of single samples.
     """
 
     whole_example = True
@@ -64,15 +59,7 @@ class WholeExample(OracleWrapper):
 
 
 class BoundWhole(BoundPart):
-    """A bound oracle whose methods are those of its part, except `scenarios`.
-
-    Parameters
-    ----------
-    oracle : OracleWrapper
-        The oracle that modifies the part.
-    inner : BoundOracle
-        The part, on the same rows.
-    """
+    """A bound oracle whose methods are those of its part, except `scenarios`."""
 
     oracle: OracleWrapper
 
@@ -102,15 +89,7 @@ class BoundWhole(BoundPart):
 
 
 class SingleMember(BoundOracle):
-    """A bound oracle with one listed member per row; it need not be the row itself.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle of the list.
-    member : Changes
-        List of size 1.
-    """
+    """A bound oracle with one listed member per row; it need not be the row itself."""
 
     def __init__(self, oracle: InvarianceOracle, member: Changes) -> None:
         super().__init__(oracle, member.X, member.y)
@@ -143,15 +122,7 @@ class SingleMember(BoundOracle):
 
 
 class SameGrade(BoundPart):
-    """A bound oracle with one grade for all members, including the unperturbed row.
-
-    Parameters
-    ----------
-    inner : BoundOracle
-        Bound oracle without grades.
-    grade : float
-        The grade, in [0, 1].
-    """
+    """A bound oracle with one grade for all members, including the unperturbed row."""
 
     def __init__(self, inner: BoundOracle, grade: float) -> None:
         super().__init__(inner.oracle, inner)

@@ -22,22 +22,8 @@ class Witnesses:
     bounding box, perturbations of other rows, and points on lines. `contains` is called only for
     candidates above an upper bound, so rarely for a correct oracle.
 
-    Parameters
-    ----------
-    x : array of shape (n_features,)
-        The row.
-    answers : array of shape (n_directions, n_features)
-        Answers of the row for all directions.
-    others : array of shape (m, n_features)
-        Perturbations in answers of other rows.
-    V : array of shape (n_directions, n_features)
-        The directions.
-    upper : array of shape (n_directions,)
-        Upper bounds of the row.
-    contains : callable
-        Function from a point (n_features,) to True if it is a member.
-    rng : numpy.random.Generator
-        Random number generator.
+    Shapes: `x` (n_features,), `answers` (n_directions, n_features), `others` (m, n_features), `V`
+    (n_directions, n_features), `upper` (n_directions,).
     """
 
     def __init__(

@@ -20,28 +20,17 @@ class NotAffineError(ValueError):
 class Affine:
     """Scores ``X coef' + intercept + offsets``, and bounds of the terms.
 
-    Parameters
-    ----------
-    coef : (n_outputs, d) array
-        Weights.
-    intercept : (n_outputs,) array
-        Constants.
-    coef_size : (n_outputs, d) array
-        Sums of absolute products in all steps, at least ``|coef|``. Rounding errors are a small fraction
-        of them.
-    intercept_size : (n_outputs,) array
-        The same for the constants.
-    n_steps : int
-        Number of composed maps.
-    widest : int
-        Largest number of features of a step.
-    unit : float
-        Rounding unit of the steps, if it is larger than that of the weights.
-    offsets, offset_sizes : (n, n_outputs) arrays, optional
-        Constants of each row, from features in which the scores are not affine.
-    reasons : (d,) array of str, optional
-        The reason why the scores are not affine in a feature, which has the weight 0; else empty. None
-        if all columns must contain numbers.
+    - `coef` (n_outputs, d): weights
+    - `intercept` (n_outputs,): constants
+    - `coef_size` (n_outputs, d): sums of absolute products in all steps, at least ``|coef|``
+    - `intercept_size` (n_outputs,): the same for the constants
+    - `n_steps`: number of composed maps
+    - `widest`: largest number of features of a step
+    - `unit`: rounding unit of the steps, if it is larger than that of the weights
+    - `offsets, offset_sizes` (n, n_outputs): constants of each row, from features in which the scores
+      are not affine
+    - `reasons` (d,): the reason why the scores are not affine in a feature, which has the weight 0; else
+      empty
     """
 
     coef: np.ndarray

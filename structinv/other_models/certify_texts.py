@@ -40,23 +40,7 @@ def certify_texts(
 
     The second result has a row per text, which is zero if the text has no feature.
 
-    Parameters
-    ----------
-    parts : Layers
-        Steps and classifier of the pipeline.
-    X : sequence of str
-        Texts.
-    y : (n,) array or None
-        True labels; None for those of predictions.
-    oracle : TokenEdits or OnlyFor
-        Edits of tokens, for all texts or for some labels.
-    edits : TokenEdits
-        The edits of `oracle`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `certify`, and if a step has no certificate for edits of tokens.
+    Shapes: `y` (n,).
     """
     found = list(_worst_texts(parts, X, y, oracle, edits))
     has_features = np.concatenate([worst.has_features for worst in found])
@@ -124,15 +108,10 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
 class WorstTexts:
     """Worst edits of some texts that are found, with bounds.
 
-    Attributes
-    ----------
-    change : WorstChange
-        Margins of the worst edited texts that are found, bounds of those of all edited texts, and bounds
-        of the rounding errors.
-    texts : callable
-        Function that returns these edited texts.
-    has_features : array of bool of shape (n,)
-        Whether the unedited texts have a feature.
+    - `change`: margins of the worst edited texts that are found, bounds of those of all edited texts,
+      and bounds of the rounding errors
+    - `texts`: function that returns these edited texts
+    - `has_features` (n,): whether the unedited texts have a feature
     """
 
     change: WorstChange
@@ -170,14 +149,9 @@ def _worst_texts(
 class TextPipeline:
     """A linear model of texts as a sum of scores of normalized rows.
 
-    Parameters
-    ----------
-    model : LinearClassifier
-        Scores of the rows of the classifier, and its labels.
-    blocks : list of Block
-        Rows and scores of each vectorizer.
-    readers : list of TokenReader
-        Readers of the same tokens, one for each block.
+    - `model`: scores of the rows of the classifier, and its labels
+    - `blocks`: rows and scores of each vectorizer
+    - `readers`: readers of the same tokens, one for each block
     """
 
     model: LinearClassifier

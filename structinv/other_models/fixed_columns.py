@@ -62,18 +62,7 @@ def check_unchanged(
 
     The largest and the smallest value of each such column over S(x) must be that of x.
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle of the rows.
-    scores : Affine
-        Scores with the columns in `fixed`.
-    rows : array or CSR matrix of shape (n, d)
-        The rows, from `rows_with_numbers`.
-    labels : (n,) array
-        Labels of the rows.
-    X : array-like or data frame
-        The same rows as given, for names of columns.
+    Shapes: `rows` (n, d), `labels` (n,).
     """
     fixed = np.flatnonzero(scores.fixed)
     if not len(fixed):

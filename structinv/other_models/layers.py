@@ -19,16 +19,10 @@ from ..utils.parameters import brief
 class Layers:
     """The parts of a fitted classifier.
 
-    Parameters
-    ----------
-    before : list of transformers
-        Steps before `head`.
-    head : fitted classifier
-        Classifier after these steps: one with a moved threshold, or `last` itself.
-    inside : list of transformers
-        Steps inside `head`.
-    last : fitted classifier
-        The innermost classifier.
+    - `before`: steps before `head`
+    - `head`: classifier after these steps: one with a moved threshold, or `last` itself
+    - `inside`: steps inside `head`
+    - `last`: the innermost classifier
     """
 
     before: list[Any]
@@ -48,14 +42,7 @@ class Layers:
 
 
 def layers(estimator: Any) -> Layers:
-    """Return the parts of a Pipeline, a search, or a classifier around a classifier.
-
-
-    Raises
-    ------
-    TypeError
-        If a classifier around others averages several.
-    """
+    """Return the parts of a Pipeline, a search, or a classifier around a classifier."""
     before, head = opened(estimator)
     inside, last = [], head
     while (inner := inner_of(last)) is not None:
@@ -111,11 +98,6 @@ def inner_of(estimator: Any) -> Any:
     """Return the classifier whose score another classifier compares with a threshold.
 
     None if there is no such classifier.
-
-    Raises
-    ------
-    TypeError
-        If it averages several.
     """
     if type(estimator) in threshold_kinds():
         # Such a classifier may contain a fitted one and not be fitted itself.

@@ -25,14 +25,9 @@ ORDERS = 2.0
 class LinearClassifier:
     """Scores of rows, and the labels of the scores.
 
-    Parameters
-    ----------
-    scores : Affine
-        One function for two classes, positive for ``classes[1]``; else one for each class.
-    classes : (n_classes,) array
-        The labels.
-    always : int, optional
-        Number of the class that is predicted for any score.
+    - `scores`: one function for two classes, positive for ``classes[1]``; else one for each class
+    - `classes` (n_classes,): the labels
+    - `always`: number of the class that is predicted for any score
     """
 
     scores: Affine
@@ -50,14 +45,7 @@ class LinearClassifier:
 
 
 def linear_classifier(model: Any) -> LinearClassifier:
-    """Return the linear classifier that the attributes of a fitted model define.
-
-
-    Raises
-    ------
-    TypeError
-        If the model does not have the attributes of a linear classifier.
-    """
+    """Return the linear classifier that the attributes of a fitted model define."""
     name = type(model).__name__
     if is_naive_bayes(model):
         _check_classes(name, model.classes_)

@@ -21,14 +21,9 @@ UNITS = 8.0
 class Link:
     """A monotone function of one score, as scikit-learn computes it.
 
-    Parameters
-    ----------
-    values : callable
-        Function from scores of the second class, (n,), to the values of both classes, (n, 2).
-    slope : callable
-        Function from a score to the derivative of the second class's value.
-    of_logs : bool, default=False
-        True if values come from one score per class, each with a rounding error.
+    - `values`: function from scores of the second class, (n,), to the values of both classes, (n, 2)
+    - `slope`: function from a score to the derivative of the second class's value
+    - `of_logs`: true if values come from one score per class, each with a rounding error
     """
 
     values: Callable[[np.ndarray], np.ndarray]
@@ -37,13 +32,7 @@ class Link:
 
 
 def probability_link(model: Any) -> Link:
-    """Return the link from the linear score of a model to its `predict_proba`.
-
-    Raises
-    ------
-    TypeError
-        If the link is not known.
-    """
+    """Return the link from the linear score of a model to its `predict_proba`."""
     if is_naive_bayes(model):
         return Link(_normalized, _logistic_slope, of_logs=True)
     if isinstance(model, OneVsRestClassifier):
@@ -71,13 +60,7 @@ def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
 
 
 def calibration_link(calibrated: Any) -> Link:
-    """Return the link from the score of a calibrated classifier to probabilities.
-
-    Raises
-    ------
-    ValueError
-        If there are more than two classes, or the method is neither "sigmoid" nor "isotonic".
-    """
+    """Return the link from the score of a calibrated classifier to probabilities."""
     if len(calibrated.classes_) > 2:
         raise ValueError(
             f"CalibratedClassifierCV of {len(calibrated.classes_)} classes divides one probability per "
@@ -100,16 +83,7 @@ def calibration_link(calibrated: Any) -> Link:
 def check_link(model: Any, link: Link, scores: np.ndarray, values: np.ndarray) -> None:
     """Raise ValueError unless a link maps scores of a model to its probabilities.
 
-    Parameters
-    ----------
-    model : fitted classifier
-        The classifier.
-    link : Link
-        Its supposed link.
-    scores : (n,) or (n, 2) array
-        Scores of the second class, or of both.
-    values : (n, 2) array
-        Probabilities of the same rows.
+    Shapes: `scores` (n, 2), `values` (n, 2).
     """
     each = scores[:, None] if scores.ndim == 1 else scores
     own = link.values(each[:, -1] if each.shape[1] == 1 else each[:, 1] - each[:, 0])

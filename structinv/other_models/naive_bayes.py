@@ -24,16 +24,6 @@ def naive_bayes_scores(model: Any) -> Affine:
     """Return joint log probabilities of the classes as affine functions of the rows.
 
     Those of `BernoulliNB` are affine in its binary rows.
-
-    Parameters
-    ----------
-    model : MultinomialNB, ComplementNB or BernoulliNB
-        Fitted model.
-
-    Raises
-    ------
-    ValueError
-        If a weight or a prior is infinite.
     """
     weights, name = np.asarray(model.feature_log_prob_), type(model).__name__
     added = np.zeros(len(weights)) if name == "ComplementNB" else np.asarray(model.class_log_prior_)
@@ -54,21 +44,7 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
     comparison is the same as after it. This does not hold for other edits: a factor has no effect, or
     drops the feature.
 
-    Parameters
-    ----------
-    model : fitted classifier
-        Any classifier; only those with a `binarize` change the rows.
-    rows : (n, d) array or CSR matrix
-        Rows.
-    oracle : InvarianceOracle
-        Oracle of the rows.
-
-    Raises
-    ------
-    ValueError
-        If the comparison hides a feature of the oracle, or an absent feature counts as present.
-    TypeError
-        If the oracle allows other changes than dropped and added features.
+    Shapes: `rows` (n, d).
     """
     cut = model.binarize if _compares(model) else None
     if cut is None:

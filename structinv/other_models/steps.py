@@ -17,23 +17,7 @@ from .affine import Affine, NotAffineError
 
 
 def before_steps(scores: Affine, steps: Sequence[Any], X: Any) -> Affine:
-    """Return scores of the input of fitted steps, from scores of their output.
-
-    Parameters
-    ----------
-    scores : Affine
-        Scores of the output.
-    steps : sequence of transformers
-        Steps in sequence.
-    X : array-like, sparse matrix or data frame
-        Input of the first step. Columns of a `ColumnTransformer` whose steps are not affine add
-        constants of these rows to the scores.
-
-    Raises
-    ------
-    NotAffineError
-        If a step is not known to be affine; the message lists the supported steps.
-    """
+    """Return scores of the input of fitted steps, from scores of their output."""
     steps = [unfrozen(step) for step in steps]
     inputs = _inputs(steps, X)
     for step, rows in zip(reversed(steps), reversed(inputs), strict=True):

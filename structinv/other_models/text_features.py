@@ -27,14 +27,8 @@ from .steps import before_steps, selectors, unfrozen
 class Block:
     """Rows of one vectorizer after their norm, and the scores that they add.
 
-    Parameters
-    ----------
-    vectorizer : fitted CountVectorizer, TfidfVectorizer or HashingVectorizer
-        The vectorizer.
-    normalization : Normalization
-        Values of counted features.
-    scores : Affine
-        Scores of the normalized rows. The first block has the constants of all blocks.
+    - `normalization`: values of counted features
+    - `scores`: scores of the normalized rows
     """
 
     vectorizer: Any
@@ -65,22 +59,7 @@ class Block:
 
 
 def text_blocks(steps: Sequence[Any], scores: Affine, cut: float | None) -> list[Block]:
-    """Return the blocks of rows whose scores add up to the scores after some steps.
-
-    Parameters
-    ----------
-    steps : sequence of transformers
-        Fitted steps, from texts to the rows of the classifier.
-    scores : Affine
-        Scores of the rows of the classifier.
-    cut : float or None
-        Number with which the classifier compares all features.
-
-    Raises
-    ------
-    TypeError
-        If the first step is no text vectorizer, or a step makes scores that are not affine.
-    """
+    """Return the blocks of rows whose scores add up to the scores after some steps."""
     flat = list(_flat(steps))
     if flat and type(flat[0]) is FeatureUnion:
         return _of_union(flat[0], _before(scores, flat[1:]), cut)

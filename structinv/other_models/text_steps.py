@@ -36,25 +36,7 @@ def warn_of_text_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any, s
 
 
 def other_edits(oracle: InvarianceOracle, steps: Sequence[Any], X: Any) -> tuple[str, str] | None:
-    """Return why features are not single words, with a remedy; None if they are.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Edits of features.
-    steps : sequence of transformers
-        Fitted steps before the classifier.
-    X : object
-        Input of the first step.
-
-    Examples
-    --------
-    >>> from sklearn.feature_extraction.text import CountVectorizer
-    >>> from structinv.oracles import FDrop
-    >>> other_edits(FDrop(1), [CountVectorizer(ngram_range=(1, 2))], ["free lunch"])
-    ('CountVectorizer(ngram_range=(1, 2)) counts groups of words', 'pass ngram_range=(1, 1)')
-    >>> other_edits(FDrop(1), [CountVectorizer()], ["free lunch"])
-    """
+    """Return why features are not single words, with a remedy; None if they are."""
     flat = list(_flat(steps))
     if not any(type(step) in vectorizers() for step in flat):
         return None

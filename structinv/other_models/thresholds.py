@@ -30,16 +30,10 @@ MOST_ROOM = 0.01
 class Threshold:
     """The score at which a label changes.
 
-    Parameters
-    ----------
-    at : float
-        The second class is predicted if ``sign * (score - at) > 0``.
-    sign : float
-        1 or -1.
-    room : float
-        Bound of the rounding error of `at`.
-    growth : float
-        Additional multiples of the rounding error of scores.
+    - `at`: the second class is predicted if ``sign * (score - at) > 0``
+    - `sign`: 1 or -1
+    - `room`: bound of the rounding error of `at`
+    - `growth`: additional multiples of the rounding error of scores
     """
 
     at: float
@@ -55,27 +49,7 @@ def thresholded(
     X: Any = None,
     points: Matrix | None = None,
 ) -> LinearClassifier:
-    """Return the linear classifier with the threshold of `head`, which contains it.
-
-    Parameters
-    ----------
-    model : LinearClassifier
-        The innermost classifier.
-    head : fitted classifier
-        Classifier around it that compares scores or probabilities with a threshold.
-    dtype : dtype
-        Precision of computed scores.
-    X : rows or None
-        Input of `head`, on which its probabilities are checked.
-    points : array or CSR matrix, or None
-        Further rows of the innermost classifier, for the same checks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are more than two classes, if the probabilities are not known to be a monotone function
-        of the score, or if rounding decides where the label changes.
-    """
+    """Return the linear classifier with the threshold of `head`, which contains it."""
     if X is not None:
         X = _safe_indexing(X, np.arange(min(_num_samples(X), CHECKED)))
     links, positive = _rule(head, X, points)
@@ -107,11 +81,6 @@ def with_threshold_zero(estimator: Any) -> tuple[list[Any], Any]:
 
     If the threshold is moved, the classifier is a copy with another intercept. Its margins are
     distances from the moved threshold.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `layers` and `thresholded`, and if the threshold is beyond all scores.
     """
     parts = layers(estimator)
     if not parts.moved:

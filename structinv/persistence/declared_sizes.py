@@ -13,23 +13,7 @@ BYTES, RATIO = 2e9, 200.0
 
 
 def excess(archive: ZipFile, n_bytes: int) -> str:
-    """Return why the parts of a model file are too large, or an empty string.
-
-    Parameters
-    ----------
-    archive : ZipFile
-        Model file.
-    n_bytes : int
-        Size of the file.
-
-    Examples
-    --------
-    >>> stream = BytesIO()
-    >>> with ZipFile(stream, "w", ZIP_DEFLATED) as archive:
-    ...     archive.writestr("schema.json", " " * 10_000_000)
-    >>> excess(ZipFile(stream), len(stream.getvalue()))
-    'schema.json takes 10.0 MB, compressed to 0.01 MB'
-    """
+    """Return why the parts of a model file are too large, or an empty string."""
     total = 0.0
     for part in archive.infolist():
         if part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):

@@ -38,15 +38,7 @@ _OPAQUE += (types.MethodType, functools.partial, np.ufunc)
 
 
 class Encoder:
-    """Converter of one model to plain values; repeated objects stay identical.
-
-    Parameters
-    ----------
-    planes : bool
-        Whether linear models store the cutting planes of their solution.
-    times : bool, default=True
-        Whether solutions store their run times; otherwise these are 0.
-    """
+    """Converter of one model to plain values; repeated objects stay identical."""
 
     def __init__(self, planes: bool, times: bool = True) -> None:
         self.planes, self.times = planes, times
@@ -204,13 +196,7 @@ class Encoder:
 
 
 class Decoder:
-    """Converter of plain values, loaded by skops, to a model.
-
-    Parameters
-    ----------
-    format : int
-        Format of the file.
-    """
+    """Converter of plain values, loaded by skops, to a model."""
 
     def __init__(self, format: int = FORMAT) -> None:
         self.by_output = format <= LAST_BY_OUTPUT
@@ -317,13 +303,7 @@ class Decoder:
 
 
 def check_importable(named: Any) -> None:
-    """Raise TypeError if a class or function cannot be imported by its name.
-
-    Parameters
-    ----------
-    named : type or function
-        Object that a file stores by module and name.
-    """
+    """Raise TypeError if a class or function cannot be imported by its name."""
     module, name = named.__module__, named.__name__
     holder = sys.modules.get(module) or importlib.import_module(module)
     kind = "class" if isinstance(named, type) else "function"

@@ -220,22 +220,7 @@ def check_writable(path: Path) -> None:
 def model_bytes(
     model: BaseEstimator, *, notes: dict[str, Any] | None = None, planes: bool = False
 ) -> bytes:
-    """Return the content of a model file.
-
-    Parameters
-    ----------
-    model : estimator
-        Estimator to store.
-    notes : dict, optional
-        Additional JSON values, which `read_model` returns.
-    planes : bool, default=False
-        Whether linear models store the cutting planes of ``solution_``.
-
-    Returns
-    -------
-    bytes
-        Zip archive.
-    """
+    """Return the content of a model file."""
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
     page = {"format": FORMAT, "libraries": library_versions(), "notes": notes or {}}
@@ -264,24 +249,7 @@ def library_versions() -> dict[str, str]:
 
 
 def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any, dict[str, Any]]:
-    """Return the model in the content of a file, and the notes.
-
-    Parameters
-    ----------
-    data : bytes
-        Content of the file.
-    name : str
-        Name of the file for messages.
-    trusted : iterable of str
-        Names of trusted classes and functions.
-
-    Returns
-    -------
-    model : estimator
-        Restored estimator.
-    notes : dict
-        JSON values from `model_bytes`.
-    """
+    """Return the model in the content of a file, and the notes."""
     import skops.io
 
     page = _read_page(data, name)
@@ -306,13 +274,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
 
 
 def versions_in(data: bytes, name: str) -> dict[str, str]:
-    """Return the versions of the libraries that wrote a model file, by name.
-
-    Raises
-    ------
-    ValueError
-        If the content is not that of a model file.
-    """
+    """Return the versions of the libraries that wrote a model file, by name."""
     libraries = _read_page(data, name).get("libraries")
     return {str(key): str(value) for key, value in libraries.items()} if libraries else {}
 

@@ -63,20 +63,7 @@ _VALUES: dict[type, str] = {
 
 
 def renamed(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Rename parameters or attributes from a file of format 4 or before.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the object; names of its base classes are also renamed.
-    values : dict
-        Parameters or attributes by their former names.
-
-    Returns
-    -------
-    dict
-        The values by their present names.
-    """
+    """Rename parameters or attributes from a file of format 4 or before."""
     names: dict[str, str] = {}
     for base in kind.__mro__:
         names |= _RENAMED.get(base, {})
@@ -93,18 +80,7 @@ def status(value: str) -> Status:
 
 
 def by_feature(learned: dict[str, Any]) -> dict[str, Any]:
-    """Reorder the weights of several outputs by feature instead of by output.
-
-    Parameters
-    ----------
-    learned : dict
-        Fitted attributes from a file of format 2 or before.
-
-    Returns
-    -------
-    dict
-        Fitted attributes; unchanged if the estimator is not a linear model with several outputs.
-    """
+    """Reorder the weights of several outputs by feature instead of by output."""
     coef, solution = learned.get("coef_"), learned.get("solution_")
     if not isinstance(coef, np.ndarray) or coef.ndim != 2 or len(coef) == 1:
         return learned

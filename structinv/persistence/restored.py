@@ -24,19 +24,6 @@ def stored(values: Any) -> tuple[bytes, Any]:
 
     skops rebuilds an object of an unknown class from its state alone. Some classes need more: their
     objects cannot be loaded, or lack a part.
-
-    Raises
-    ------
-    TypeError
-        If the values are not restored. The message names the smallest failing part.
-
-    Examples
-    --------
-    >>> from collections import deque
-    >>> stored({"oracle": {"last": deque([1, 2])}})
-    Traceback (most recent call last):
-    ...
-    TypeError: model cannot be stored: skops does not restore oracle.last, of type collections.deque ...
     """
     try:
         return _round_trip(values)

@@ -117,15 +117,7 @@ class AffineSubspaces(Region):
 def orthonormal(directions: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis of the directions of each row, in float64.
 
-    Parameters
-    ----------
-    directions : array of shape (n, r, d)
-        Directions of any length.
-
-    Returns
-    -------
-    array of shape (n, r, d)
-        Orthonormal vectors; zero vectors replace dependent directions.
+    Shapes: `directions` (n, r, d); returns (n, r, d).
     """
     directions = directions.astype(np.float64, copy=False)
     gram = directions @ directions.swapaxes(1, 2)

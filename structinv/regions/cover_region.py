@@ -23,19 +23,7 @@ class CoverRegion(Region):
     A local search refines the nearest element of the cover. The lower bound is the distance to the cover
     minus the mesh.
 
-    Parameters
-    ----------
-    rows : array of shape (n, d)
-        Unperturbed rows.
-    members : array of shape (n, s, d)
-        Cover of each row.
-    mesh : array of shape (n,)
-        Bound of the distance from any element of the set to its cover.
-    refine : callable
-        Function ``refine(rows, index, score)`` that returns elements near the given ones of the cover,
-        with scores no smaller than theirs. Several threads may call it.
-    step : array of shape (d,) or float, default=0.0
-        Translation of `members`, which the results of `refine` lack.
+    Shapes: `rows` (n, d), `members` (n, s, d), `mesh` (n,), `step` (d,).
     """
 
     kind = "cover"

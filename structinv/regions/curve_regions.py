@@ -18,14 +18,9 @@ _N_SEARCHES = 4
 class Grid(NamedTuple):
     """Covers of curves: points at some values of the parameter.
 
-    Attributes
-    ----------
-    values : array of shape (s,)
-        Values of the parameter.
-    points : array of shape (n, s, d)
-        Points of the curves.
-    mesh : array of shape (n,)
-        Bound of the distance from any point of a curve to its cover.
+    - `values` (s,): values of the parameter
+    - `points` (n, s, d): points of the curves
+    - `mesh` (n,): bound of the distance from any point of a curve to its cover
     """
 
     values: np.ndarray
@@ -39,26 +34,6 @@ class CurveRegion(Region):
     The squared distance from a point is a polynomial of t, and all its stationary points are found.
     Between two curves a search starts at the nearest points of the covers and alternates between the
     curves. The mesh of the covers gives a lower bound.
-
-    Parameters
-    ----------
-    stack : Stack
-        Rows and their coefficients x_k.
-    interval : pair of float
-        Ends a and b of the parameter's interval.
-    grid : Grid
-        Covers of the curves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> stack = Stack.of(np.zeros((1, 2)), np.array([[[1.0, 0.0], [0.0, 1.0]]]))
-    >>> t = np.linspace(-1.0, 1.0, 5)
-    >>> grid = Grid(t, np.stack([t, t**2], axis=1)[None], np.array([0.6]))
-    >>> parabola = CurveRegion(stack, (-1.0, 1.0), grid)
-    >>> parabola.from_points(np.array([[0.0, -3.0], [0.5, 0.25]])).upper.round(6)
-    array([[9.],
-           [0.]])
     """
 
     kind = "curve"
@@ -115,21 +90,7 @@ def _nearest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return squared distances from points of left curves to right curves, and nearest values.
 
-    Parameters
-    ----------
-    left : Stack
-        Coefficients of n curves.
-    fixed : array of shape (n, m)
-        Values of the parameter of the points on the left curves.
-    right : CurveRegion
-        m curves.
-    products : array of shape (n, m, 1 + p, 1 + q)
-        Inner products of the coefficients.
-
-    Returns
-    -------
-    squares, values : arrays of shape (n, m)
-        Squared distances, and values of the parameter of the nearest points.
+    Shapes: `fixed` (n, m), `products` (n, m, 1 + p, 1 + q); returns `squares, values` (n, m).
     """
     powers = fixed[..., None] ** np.arange(left.size)
     own = np.einsum("ija,iab,ijb->ij", powers, left.grams, powers)

@@ -15,12 +15,7 @@ class Dilations(Region):
 
     The distance between two bodies is the distance from a point to a body with the sum of the radii.
 
-    Parameters
-    ----------
-    centers : ndarray of shape (n, d)
-        Centers of the bodies.
-    radius : float or ndarray of shape (d,)
-        Radius, or radii along the axes (>= 0).
+    Shapes: `centers` (n, d), `radius` (d,).
     """
 
     def __init__(self, centers: np.ndarray, radius: Any) -> None:

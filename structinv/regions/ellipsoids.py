@@ -21,18 +21,7 @@ TOLERANCE = 1e-10
 class Balls(Dilations):
     """Balls with the same radius around all rows.
 
-    Parameters
-    ----------
-    centers : ndarray of shape (n, d)
-        Centers of the balls.
-    radius : float
-        Radius (>= 0).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Balls(np.array([[0.0, 0.0]]), 2.0).from_points(np.array([[3.0, 4.0]])).upper
-    array([[9.]])
+    Shapes: `centers` (n, d).
     """
 
     kind = "ball"

@@ -15,12 +15,8 @@ _ROWS_AT_ONCE = 256
 class Stack(NamedTuple):
     """Rows with directions, and their inner products.
 
-    Attributes
-    ----------
-    vectors : array of shape (n, 1 + r, d)
-        Each row, followed by its r directions.
-    grams : array of float64 of shape (n, 1 + r, 1 + r)
-        Inner products of the vectors of each row.
+    - `vectors` (n, 1 + r, d): each row, followed by its r directions
+    - `grams` (n, 1 + r, 1 + r): inner products of the vectors of each row
     """
 
     vectors: np.ndarray
@@ -74,25 +70,7 @@ def pair_products(left: Stack, right: Stack) -> np.ndarray:
     - ``<T_a, x - y>`` is ``grams[i, a, 0] - products[i, a, j, 0]``,
     - ``<R_b, x - y>`` is ``products[i, 0, j, b] - grams[j, b, 0]``.
 
-    Parameters
-    ----------
-    left : Stack
-        n rows with r directions.
-    right : Stack
-        m rows with s directions.
-
-    Returns
-    -------
-    array of shape (n, 1 + r, m, 1 + s)
-        Inner products ``<left.vectors[i, a], right.vectors[j, b]>``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> stack = Stack.of(np.array([[1.0, 2.0]]), np.array([[[0.0, 1.0]]]))
-    >>> pair_products(stack, stack)[0, :, 0, :]
-    array([[5., 2.],
-           [2., 1.]])
+    Returns shape (n, 1 + r, m, 1 + s).
     """
     d = left.vectors.shape[2]
     products = left.vectors.reshape(-1, d) @ right.vectors.reshape(-1, d).T

@@ -22,25 +22,8 @@ def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, facto
 
     Coordinate steps find the active bounds. Newton steps of the free coordinates follow.
 
-    Parameters
-    ----------
-    gram : array of float64 of shape (k, k)
-        Positive semi-definite matrix.
-    linear, low, high : arrays of shape (k,)
-        Linear term and bounds.
-    enough : float
-        Tolerance of the objective.
-    z : array of shape (k,)
-        Start. Output: minimizer.
-    gradient : array of shape (k,)
-        Output: ``gram z + linear``.
-    squares, factor, free : arrays of shapes (k,), (k + 1, k) and (k,)
-        Workspaces; `free` is an array of int.
-
-    Returns
-    -------
-    float
-        Bound of the difference between the objective and its minimum.
+    Shapes: `gram` (k, k), `linear` (k,), `low` (k,), `high` (k,), `z` (k,), `gradient` (k,), `squares`
+    (k,), `factor` (k,), `free` (k,).
     """
     size = len(z)
     for a in range(size):
@@ -139,19 +122,7 @@ def orthonormalize(vectors, size, n_rows, factor):
     The method is Gram-Schmidt, twice, in double precision. Inner products are too imprecise for nearly
     parallel vectors.
 
-    Parameters
-    ----------
-    vectors : array of float64 of shape (at least n_rows, d)
-        Overwritten by the basis; zero vectors replace dependent ones.
-    size, n_rows : int
-        Number of vectors, and number of all rows.
-    factor : array of shape (at least size, at least n_rows)
-        Output: coordinates of the rows in the basis, one column per row.
-
-    Returns
-    -------
-    float
-        Squared length of the remainder of the last row.
+    Shapes: `vectors` (at least n_rows, d), `factor` (at least size, at least n_rows).
     """
     d, left = vectors.shape[1], 0.0
     for a in range(n_rows):
@@ -186,23 +157,8 @@ def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, w
     The vector c is the last column of `factor`. In contrast to `bounded_minimum`, all steps use vectors
     instead of inner products, for precision with nearly parallel vectors.
 
-    Parameters
-    ----------
-    factor : array of shape (k, k + 1)
-        Output of `orthonormalize` for k vectors and the target.
-    low, high : arrays of shape (k,)
-        Bounds.
-    rest : float
-        Constant term.
-    z : array of shape (k,)
-        Start. Output: minimizer.
-    gradient, squares, free, work : arrays of shapes (k,), (k,), (k,) and (2 k + 2, k)
-        Workspaces; `free` is an array of int.
-
-    Returns
-    -------
-    square, excess : float
-        Minimum, and a bound of half of its error.
+    Shapes: `factor` (k, k + 1), `low` (k,), `high` (k,), `z` (k,), `gradient` (k,), `squares` (k,),
+    `free` (k,), `work` (k,).
     """
     size = len(z)
     left = work[size]

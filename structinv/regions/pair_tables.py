@@ -28,24 +28,7 @@ def fill_tables(
     Each thread uses one BLAS thread. Tiles depend on the sizes alone, so tables do not depend on the
     number of threads.
 
-    Parameters
-    ----------
-    tables : tuple of arrays of shape (n, m)
-        Tables, filled in place.
-    numbers : int
-        Approximate number of values in memory per pair.
-    mirrored : bool
-        Whether both sides have the same rows. Entries below the diagonal are then copies of those above.
-    make : callable
-        Function from rows and columns to a tile of each table. Several threads call it.
-
-    Examples
-    --------
-    >>> sums, table = np.add.outer([10.0, 20.0], [1.0, 2.0, 3.0]), np.empty((2, 3))
-    >>> fill_tables((table,), 1, False, lambda rows, columns: (sums[rows, columns],))
-    >>> table
-    array([[11., 12., 13.],
-           [21., 22., 23.]])
+    Shapes: `tables` (n, m).
     """
     n, m = tables[0].shape
     parts = tiles(n, m, numbers, mirrored)

@@ -71,19 +71,7 @@ class Points(Region):
 def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the smallest squared distances between lists, and the nearest points.
 
-    Parameters
-    ----------
-    left : array of shape (n, s, d)
-        Lists of points.
-    right : array of shape (m, t, d)
-        Lists of points.
-
-    Returns
-    -------
-    squares : array of shape (n, m)
-        Squared distances.
-    numbers : array of int of shape (n, m, 2)
-        Indices of the nearest points in the left and the right list.
+    Shapes: `left` (n, s, d), `right` (m, t, d); returns `squares` (n, m), `numbers` (n, m, 2).
     """
     (n, s, d), (m, t, _) = left.shape, right.shape
     left, right = contiguous_read_only(left), contiguous_read_only(right)

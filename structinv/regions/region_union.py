@@ -11,24 +11,7 @@ from .base import Region, SquaredDistances
 
 
 class RegionUnion(Region):
-    """Unions of regions; the distance is the smallest of those of the parts.
-
-    Parameters
-    ----------
-    regions : sequence of Region
-        Parts, for the same rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.regions import Boxes, Points
-    >>> row = np.array([[0.0, 0.0]])
-    >>> points = Points(np.array([[[0.0, 0.0], [0.0, 5.0]]]))
-    >>> either = RegionUnion([Boxes(row, np.array([1.0, 0.0])), points])
-    >>> either.from_points(np.array([[3.0, 0.0], [0.0, 6.0]])).upper
-    array([[4.],
-           [1.]])
-    """
+    """Unions of regions; the distance is the smallest of those of the parts."""
 
     kind = "union"
 
@@ -70,13 +53,7 @@ class RegionUnion(Region):
 
 
 def between(left: Region, right: Region) -> SquaredDistances:
-    """Return squared distances between the sets of two regions of any kinds.
-
-    Raises
-    ------
-    NotImplementedError
-        If the kinds differ and neither is a list of points.
-    """
+    """Return squared distances between the sets of two regions of any kinds."""
     if left.kind == right.kind:
         forth = left.between(right)
         if left.exact_between:

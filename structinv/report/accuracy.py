@@ -21,12 +21,8 @@ from .subject import Subject
 class Levels:
     """Certificates of a model, by the number of edits.
 
-    Parameters
-    ----------
-    own : Certificate
-        Certificate for the oracle of the model.
-    by_number : dict of int to Certificate
-        Certificates by the maximum number of edits; empty if edits cannot be counted.
+    - `own`: certificate for the oracle of the model
+    - `by_number`: certificates by the maximum number of edits; empty if edits cannot be counted
     """
 
     own: Certificate
@@ -39,12 +35,6 @@ def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> 
     The number of the oracle is always among them. By default they are 0, and a quarter, half, once and
     twice the number of the oracle. The list is empty if edits cannot be counted. Numbers then raise
     ValueError.
-
-    Examples
-    --------
-    >>> from structinv.oracles import Box, FDrop
-    >>> check_numbers(FDrop(5), None), check_numbers(Box(1.0), None)
-    ([0, 1, 2, 5, 10], [])
     """
     if n_changes is not None and not isinstance(n_changes, (Sequence, np.ndarray)):
         raise TypeError(f"n_changes must be None or a sequence of integers, got {n_changes!r}")

@@ -37,17 +37,7 @@ Item = tuple[str, str]
 
 
 def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) -> Section:
-    """Return the section about limits.
-
-    Parameters
-    ----------
-    subject : Subject
-        Model and data.
-    certificate : Certificate
-        Certificate for the oracle of the model.
-    warnings : sequence of str
-        Warnings of the library during the evaluation.
-    """
+    """Return the section about limits."""
     items = [
         *_of_the_oracle(subject),
         *_of_the_bounds(subject, certificate),

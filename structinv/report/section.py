@@ -18,14 +18,9 @@ _QUANTILE = 1.959963984540054
 class Section:
     """Part of a report.
 
-    Parameters
-    ----------
-    key : str
-        Anchor of links to the section.
-    title : str
-        Heading.
-    content : sequence of str or Html
-        Paragraphs as text, and tables or pictures as HTML.
+    - `key`: anchor of links to the section
+    - `title`: heading
+    - `content`: paragraphs as text, and tables or pictures as HTML
     """
 
     key: str
@@ -55,13 +50,7 @@ def bullets(texts: Iterable[tuple[str, str]]) -> Html:
 
 
 def percent(fraction: float) -> str:
-    """Format a fraction as a percentage with one digit.
-
-    Examples
-    --------
-    >>> percent(0.7594)
-    '75.9 %'
-    """
+    """Format a fraction as a percentage with one digit."""
     return f"{100 * fraction:.1f} %"
 
 
@@ -71,13 +60,7 @@ def share(which: np.ndarray) -> str:
 
 
 def interval(which: np.ndarray) -> str:
-    """Format the 95 % interval of Wilson (1927) of a fraction.
-
-    Examples
-    --------
-    >>> interval(np.array([True] * 9 + [False]))
-    '59.6 % to 98.2 %'
-    """
+    """Format the 95 % interval of Wilson (1927) of a fraction."""
     n, mean, z = len(which), float(np.mean(which)), _QUANTILE
     middle = (mean + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * np.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))

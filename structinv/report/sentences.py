@@ -200,13 +200,7 @@ def _known(labels: Sequence[Any], guesses: Sequence[Any], classes: Collection[An
 
 
 def unknown_labels_note(y: Sequence[Sequence[Any]], classes: Collection[Any]) -> str:
-    """Return a note on the sentences with labels that are not classes of the model.
-
-    Examples
-    --------
-    >>> unknown_labels_note([["A", "C"], ["A", "B"]], {"A", "B"})
-    '1 sentence has labels that are not classes of the model and count as errors: C'
-    """
+    """Return a note on the sentences with labels that are not classes of the model."""
     names = sorted(map(str, set(chain.from_iterable(y)) - set(classes)))
     number = sum(not set(classes).issuperset(labels) for labels in y)
     verb = "has" if number == 1 else "have"

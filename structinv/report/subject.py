@@ -31,28 +31,16 @@ _LONGEST_NAME = 60
 class Subject(ABC):
     """Fitted classifier with labeled test data, and facts about both.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted classifier with `certify`, `predict`, `worst_case` and `classes_`.
-    X : samples
-        Test samples, in the form of the model.
-    y : ndarray or list of ndarray
-        True labels.
-    facts : dict of str
-        Facts about the files, by name.
-    training : dict
-        Summary of the fit, by name.
-    feature_name : callable, default=None
-        Function from the number of a feature to its name; None for the names in the model.
-    texts : sequence of str, default=None
-        Texts of the samples, if the samples are rows of a vectorizer.
-    vectorizer : transformer, default=None
-        Vectorizer of these texts.
-    shape : ImageShape, default=None
-        Shape of images; None for other samples.
-    space : str, default=""
-        Note on the space of the certificates.
+    - `model`: fitted classifier with `certify`, `predict`, `worst_case` and `classes_`
+    - `X`: test samples, in the form of the model
+    - `y`: true labels
+    - `facts`: facts about the files, by name
+    - `training`: summary of the fit, by name
+    - `feature_name`: function from the number of a feature to its name; None for the names in the model
+    - `texts`: texts of the samples, if the samples are rows of a vectorizer
+    - `vectorizer`: vectorizer of these texts
+    - `shape`: shape of images; None for other samples
+    - `space`: note on the space of the certificates
     """
 
     model: Any
@@ -223,12 +211,6 @@ def oracle_name(oracle: InvarianceOracle) -> str:
     """Return an oracle as text, with the parameters that differ from their defaults.
 
     The kind and the number of edits are of interest, even if they are the defaults.
-
-    Examples
-    --------
-    >>> from structinv.oracles import TokenEdits
-    >>> oracle_name(TokenEdits("drop", 1))
-    "TokenEdits(edit='drop', max_changes=1)"
     """
     parameters = inspect.signature(type(oracle)).parameters
     listed = [

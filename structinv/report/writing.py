@@ -124,16 +124,7 @@ def write(
 
 
 def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Subject:
-    """Return the subject of a report.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the model is of an unsupported class. If a label of a row is not a class of the model. If the
-        shape of images does not fit.
-    NotFittedError
-        If the model is not fitted.
-    """
+    """Return the subject of a report."""
     check_consistent_length(X, y)
     _check_model(model)
     if isinstance(model, Pipeline):

@@ -20,21 +20,7 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
 
     Indices are sorted and unique, and stored zeros are dropped.
 
-    Parameters
-    ----------
-    X : array-like or sparse matrix of shape (n, d)
-        Rows to append.
-    dtype : dtype
-        Type of the stored values.
-    n_features : int or None
-        Upper limit of the feature indices (exclusive).
-    before : int
-        Number of earlier rows, for messages.
-
-    Raises
-    ------
-    ValueError
-        If values are not finite in `dtype`, or indices are out of range.
+    Shapes: `X` (n, d).
     """
     refuse_half_or_masked("X", X)
     check_indices("X", X, before)
@@ -75,21 +61,7 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
 def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.ndarray:
     """Return labels of one kind: bool, int64, float64, or strings as objects.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Labels.
-    n_rows : int
-        Required number of labels.
-    kind : {"b", "i", "f", "U"} or None
-        Kind of earlier labels.
-    before : int
-        Number of earlier rows, for messages.
-
-    Raises
-    ------
-    ValueError
-        If the number or kind of the labels is wrong, kinds are mixed, or floats are not finite.
+    Shapes: `y` (n,).
     """
     refuse_masked("y", y, "remove the rows with a masked label, or fill them")
     found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)

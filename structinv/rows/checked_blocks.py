@@ -13,20 +13,7 @@ from .base import RowSource
 
 
 def read(source: RowSource, cuts: Sequence[slice]) -> Matrix:
-    """Read ranges of rows as one block; validate blocks of third-party sources.
-
-    Parameters
-    ----------
-    source : RowSource
-        Source of the rows.
-    cuts : sequence of slice
-        Ranges with a start and a stop.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the block is not valid. The message names the class, and the row if possible.
-    """
+    """Read ranges of rows as one block; validate blocks of third-party sources."""
     rows = source.blocks(cuts)
     if plugins.is_third_party(source):
         name = f"the block of {type(source).__name__}"
@@ -36,17 +23,7 @@ def read(source: RowSource, cuts: Sequence[slice]) -> Matrix:
 
 
 def check_cuts(name: str, rows: Matrix, cuts: Sequence[slice]) -> None:
-    """Raise ValueError unless rows have finite values and increasing indices.
-
-    Parameters
-    ----------
-    name : str
-        Name of the block for messages.
-    rows : ndarray or CSR matrix
-        Rows of all cuts.
-    cuts : sequence of slice
-        Numbers of the rows.
-    """
+    """Raise ValueError unless rows have finite values and increasing indices."""
     at = 0
     for cut in cuts:
         part = take(rows, slice(at, at + cut.stop - cut.start))

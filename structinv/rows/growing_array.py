@@ -15,22 +15,7 @@ from .stored_array import HEADER_BYTES, header
 
 
 class GrowingArray:
-    """Appendable array in a .npy file.
-
-    Parameters
-    ----------
-    path : Path
-        New file.
-    dtype : dtype
-        Type of the values.
-
-    Attributes
-    ----------
-    count : int
-        Number of values so far.
-    checksums : list of int
-        CRC-32 of each closed chunk.
-    """
+    """Appendable array in a .npy file."""
 
     def __init__(self, path: Path, dtype: np.dtype) -> None:
         self.path, self.dtype = path, dtype
@@ -57,15 +42,7 @@ class GrowingArray:
         self._checksum = 0 if first is None else zlib.crc32(first.data)
 
     def replaced(self, change: Callable[[np.ndarray], np.ndarray], dtype: np.dtype) -> GrowingArray:
-        """Return the array with other values, in a new file that replaces this one.
-
-        Parameters
-        ----------
-        change : callable
-            Function from consecutive values to their new values.
-        dtype : dtype
-            Type of the new values.
-        """
+        """Return the array with other values, in a new file that replaces this one."""
         self._stream.flush()
         other = GrowingArray(self.path.with_suffix(".new"), dtype)
         try:

@@ -20,16 +20,6 @@ class HiddenFolder:
 
     The constructor deletes folders left by killed processes. A folder of a running process is locked,
     and stays.
-
-    Parameters
-    ----------
-    target : Path
-        Final path of the folder.
-
-    Attributes
-    ----------
-    path : Path
-        Path to write to.
     """
 
     def __init__(self, target: Path) -> None:

@@ -34,20 +34,13 @@ _TYPES = {
 class Manifest:
     """Content of ``manifest.json``.
 
-    Attributes
-    ----------
-    n_rows, n_features, n_entries : int
-        Numbers of rows, features and stored values.
-    dtypes : dict of str to dtype
-        Type of the values of each file.
-    first_rows, first_entries : ndarray of int64 of shape (n_chunks + 1,)
-        First row and entry of each chunk, then the number of rows and entries.
-    checksums : dict of str to list of int
-        CRC-32 of each chunk of each file. A chunk of ``indptr.npy`` includes the end of its last row.
-    classes : list of str or None
-        Labels by their code in ``labels.npy``; None if labels are numbers.
-    notes : dict
-        Origin of the rows.
+    - `n_rows, n_features, n_entries`: numbers of rows, features and stored values
+    - `dtypes`: type of the values of each file
+    - `first_rows, first_entries` (n_chunks + 1,): first row and entry of each chunk, then the number of
+      rows and entries
+    - `checksums`: CRC-32 of each chunk of each file
+    - `classes`: labels by their code in ``labels.npy``; None if labels are numbers
+    - `notes`: origin of the rows
     """
 
     n_rows: int
@@ -90,15 +83,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
-    """Return the manifest of a folder of rows, and the bytes of its file.
-
-    Raises
-    ------
-    FileNotFoundError, NotADirectoryError
-        If the folder does not exist.
-    ValueError
-        If it has no valid manifest.
-    """
+    """Return the manifest of a folder of rows, and the bytes of its file."""
     path = folder / MANIFEST
     if folder.is_file():
         raise NotADirectoryError(

@@ -14,16 +14,7 @@ from .base import RowSource
 class MatrixRows(RowSource):
     """Rows of an array or a CSR matrix. Blocks are views.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, d)
-        Finite values; CSR rows have sorted and unique indices.
-
-    Examples
-    --------
-    >>> rows = MatrixRows(np.eye(3))
-    >>> rows.block(1, 3).tolist(), rows.edges(4).tolist()
-    ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0, 1, 2, 3])
+    Shapes: `X` (n, d).
     """
 
     def __init__(self, X: Matrix) -> None:

@@ -12,15 +12,7 @@ from .checked_blocks import read
 
 
 def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator[Matrix]:
-    """Yield the rows of each block. A thread reads one block ahead.
-
-    Parameters
-    ----------
-    source : RowSource
-        Source of the rows.
-    blocks : sequence of sequence of slice
-        Row ranges of each block, with a start and a stop.
-    """
+    """Yield the rows of each block. A thread reads one block ahead."""
     if len(blocks) == 0:
         return
     with ThreadPoolExecutor(1) as pool:

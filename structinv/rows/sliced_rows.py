@@ -14,15 +14,7 @@ from .matrix_rows import cut_evenly
 
 
 def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
-    """Return the edges of chunks of rows; None without chunks.
-
-    Examples
-    --------
-    >>> chunk_edges((4, 10), 10).tolist()  # h5py and zarr
-    [0, 4, 8, 10]
-    >>> chunk_edges(((4, 6), (10,)), 10).tolist()  # dask
-    [0, 4, 10]
-    """
+    """Return the edges of chunks of rows; None without chunks."""
     if not isinstance(chunks, tuple) or len(chunks) == 0:
         return None
     sizes = chunks[0]
@@ -31,13 +23,7 @@ def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
 
 
 def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
-    """Return edges of blocks of at most `most_rows` rows, preferably between chunks.
-
-    Examples
-    --------
-    >>> cut_by_chunks(np.array([0, 2, 4, 6, 13]), 4).tolist()
-    [0, 4, 6, 9, 13]
-    """
+    """Return edges of blocks of at most `most_rows` rows, preferably between chunks."""
     cuts = [0]
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if last - cuts[-1] > most_rows and first > cuts[-1]:

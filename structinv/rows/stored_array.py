@@ -17,13 +17,7 @@ _MAGIC = b"\x93NUMPY\x01\x00"
 
 
 def header(dtype: np.dtype, count: int) -> bytes:
-    """Return the header of a .npy file with `count` values.
-
-    Examples
-    --------
-    >>> header(np.dtype("<f8"), 3)[10:].decode().rstrip()
-    "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"
-    """
+    """Return the header of a .npy file with `count` values."""
     text = f"{{'descr': {dtype.str!r}, 'fortran_order': False, 'shape': ({count},), }}"
     length = HEADER_BYTES - len(_MAGIC) - 2
     return _MAGIC + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
@@ -33,25 +27,6 @@ class StoredArray:
     """Open .npy file with `count` values.
 
     Several threads may read at once. A file that is truncated or changed raises OSError.
-
-    Parameters
-    ----------
-    path : Path
-        File.
-    dtype : dtype
-        Type of the values.
-    count : int
-        Number of values.
-
-    Attributes
-    ----------
-    missing : int
-        Number of values missing from a truncated file.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened, is longer than `count` values, or has another header.
     """
 
     def __init__(self, path: Path, dtype: np.dtype, count: int) -> None:

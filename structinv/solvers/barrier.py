@@ -47,12 +47,7 @@ class OuterProductRows:
     u_j occur. A product then costs one product with the samples. A second moment has one block for each
     pair of outputs.
 
-    Parameters
-    ----------
-    points : (m, p) array
-        Samples x_j.
-    coefficients : (m, k) array
-        Coefficients u_j.
+    Shapes: `points` (m, p), `coefficients` (m, k).
     """
 
     def __init__(self, points: np.ndarray, coefficients: np.ndarray) -> None:
@@ -128,18 +123,11 @@ class OuterProductRows:
 class Master:
     """Master problem: the quadratic program over planes, for blocks with a plane.
 
-    Parameters
-    ----------
-    rows : OuterProductRows
-        Normals.
-    offsets : (m,) array
-        Offsets of the planes, relative to the null plane of their block.
-    blocks : (m,) array of int
-        Block of each plane.
-    weights : (n_blocks,) array
-        Weight c_b of each block (> 0). Every block has at least one plane.
-    ridge : float or (size,) array, default=1.0
-        Weight of the square of each coordinate of w in the squared norm (>= 0).
+    - `rows`: normals
+    - `offsets` (m,): offsets of the planes, relative to the null plane of their block
+    - `blocks` (m,): block of each plane
+    - `weights` (n_blocks,): weight c_b of each block (> 0)
+    - `ridge` (size,): weight of the square of each coordinate of w in the squared norm (>= 0)
     """
 
     rows: OuterProductRows
@@ -185,24 +173,7 @@ class Master:
     ) -> tuple[np.ndarray, float]:
         """Solve the program.
 
-        Parameters
-        ----------
-        w : (size,) array
-            Initial weights.
-        mu : float
-            Barrier parameter: initial product of slack and dual variable (> 0). It should be at least
-            about the gap per constraint.
-        tolerance : float
-            Duality gap at which the method ends.
-        out_of_time : callable, optional
-            Called before each Newton step; the method ends if it returns True.
-
-        Returns
-        -------
-        alphas : (m,) array
-            Best dual variables found, non-negative and at most 1 in total for each block.
-        gap : float
-            Their duality gap.
+        Shapes: `w` (size,); returns `alphas` (m,).
         """
         best, least = np.zeros(len(self.offsets)), np.inf
         with one_blas_thread():

@@ -122,16 +122,10 @@ _TINY = np.finfo(np.float64).tiny
 class Record:
     """Bounds of the optimum at one check of a run.
 
-    Parameters
-    ----------
-    iteration : int
-        Number of iterations before the check.
-    oracle_calls : int
-        Number of rows for which oracles were called before the check.
-    seconds : float
-        Time since the start, with checks, without compilation.
-    primal, dual : float
-        Smallest primal value and largest dual value so far.
+    - `iteration`: number of iterations before the check
+    - `oracle_calls`: number of rows for which oracles were called before the check
+    - `seconds`: time since the start, with checks, without compilation
+    - `primal, dual`: smallest primal value and largest dual value so far
     """
 
     iteration: int

@@ -31,26 +31,6 @@ class Checkpoint:
     The file is a NumPy archive without pickled objects. It has the best function, the planes with their
     dual variables, and a header in JSON. Listed perturbed samples are stored as numbers, and planes of
     penalties as slopes.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Path of the file, in an existing folder.
-    every : float
-        Seconds between two writes.
-    fingerprint : dict of str to str
-        Description of the fit, by its parts. A file with another fingerprint raises an error.
-
-    Attributes
-    ----------
-    used : float
-        Run time of earlier runs, in seconds.
-
-    Raises
-    ------
-    ValueError
-        If the path is not a file in an existing folder, or if an existing file is not a checkpoint of
-        this fit. The message names the differences.
     """
 
     def __init__(self, path: str | PathLike[str], every: float, fingerprint: dict[str, str]) -> None:
@@ -100,18 +80,7 @@ class Checkpoint:
         self.used = float(self._header["seconds"])
 
     def start(self, objective: Objective) -> tuple[Element, PlaneSet] | None:
-        """Return the best function and the planes of an earlier run, or None.
-
-        Parameters
-        ----------
-        objective : Objective
-            Objective of this run, also for later writes.
-
-        Returns
-        -------
-        tuple of element and PlaneSet, or None
-            None if there was no file.
-        """
+        """Return the best function and the planes of an earlier run, or None."""
         self._objective = objective
         if not self._header:
             return None

@@ -34,23 +34,7 @@ class CoefficientProblem:
     ``B'(c p) = 0``, the dual value is ``- 1/2 |f_p|^2 - sum_i c_i r_i*(p_i)``. The function f_p has the
     coefficients ``a = - c p``.
 
-    Parameters
-    ----------
-    space : RepresenterSpace
-        Space of the functions f.
-    terms : list of Coordinates
-        Coordinates of the objective's terms, in order.
-
-    Attributes
-    ----------
-    places : (n,) array of int
-        Number of the functional of each i; several i may have the same functional.
-    weights : (n,) array
-        Weights c_i.
-    loss : ConcatenatedLoss
-        Losses r_i.
-    basis : (n, n_free * n_outputs) array
-        Matrix B.
+    Shapes: `places` (n,), `weights` (n,), `basis` (n, n_free * n_outputs).
     """
 
     def __init__(self, space: RepresenterSpace, terms: list[Coordinates]) -> None:

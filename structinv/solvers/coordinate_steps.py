@@ -16,22 +16,8 @@ def coordinate_sweeps(
     If only a_i changes, the optimum is where a line meets the curve of subgradients of r_i. The line has
     the slope ``- 1 / (c_i G_ii)`` and contains the current point ``(u_i, p_i)``, p_i = - a_i / c_i.
 
-    Parameters
-    ----------
-    gram : (n, n) array
-        Gram matrix.
-    border : (n,) array
-        Vector whose outer product with itself is added to `gram` to get G; empty for none.
-    functionals, coefficients : (n,) arrays
-        Values u and a, changed in place.
-    weights : (n,) array
-        Weights c_i (> 0 for the coordinates in `order`).
-    breaks, intercepts, slopes : (n, m) and (n, m + 1) arrays
-        Pieces of the derivatives, as in `structinv.losses.piecewise_linear.Pieces`.
-    order : (k,) array of int
-        Coordinates to visit, in this order.
-    n_sweeps : int
-        Number of sweeps over `order`.
+    Shapes: `gram` (n, n), `border` (n,), `functionals` (n,), `coefficients` (n,), `weights` (n,),
+    `breaks` (n, m + 1), `intercepts` (n, m + 1), `slopes` (n, m + 1), `order` (k,).
     """
     bordered = len(border) > 0
     for _ in range(n_sweeps):

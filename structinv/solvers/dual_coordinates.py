@@ -49,17 +49,6 @@ class CoordinateState(DualState):
 
     A free constant adds the equation ``sum of coefficients = 0`` to the dual. The method of multipliers
     satisfies it: the penalty is added to the Gram matrix, and the multiplier is the constant.
-
-    Parameters
-    ----------
-    objective : Objective
-        Objective with the penalties.
-    terms : sequence of int
-        Numbers of the penalties in the objective.
-    rng : numpy.random.Generator
-        Source of the random order of coordinates.
-    selection : {"random", "steepest"}
-        Order of coordinates: all in random order, or those with most of the gap.
     """
 
     checks_planes = True
@@ -233,15 +222,6 @@ class DualCoordinates(Method):
     """Dual coordinate ascent, with `FrankWolfe` for all other terms.
 
     All penalties whose losses have piecewise linear derivatives share one state.
-
-    Parameters
-    ----------
-    objective, rng, planes
-        Arguments of `Method`.
-    plane_tol : float, default=0.0
-        Plane tolerance of the other terms, as in `FrankWolfe`.
-    selection : {"random", "steepest"}, default="random"
-        Order of coordinates: all in random order, or those with most of the gap.
     """
 
     name = "Representer(method='dual-cd')"

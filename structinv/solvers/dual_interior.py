@@ -39,18 +39,7 @@ class DualInterior(CoefficientMethod):
     takes one factorization of G plus a diagonal. About ten steps suffice for any condition number of G.
     Newton's method on smoothed kinks takes dozens. The function f has the coefficients -q.
 
-    Attributes
-    ----------
-    segments : Segments
-        Segments of the forces.
-    t, low, high : (k,) arrays
-        Values, and their distances from both ends; 1 if an end is infinite. The distances are stored
-        because differences lose digits.
-    below, above : (k,) arrays
-        Multipliers of the lower and the upper ends, 0 if an end is infinite.
-    reached : (n,) array
-        Functionals of the function of the values, with its free part. After a step they are those of f;
-        initial slopes may lie at the ends.
+    Shapes: `t` (k,), `low` (k,), `high` (k,), `below` (k,), `above` (k,), `reached` (n,).
     """
 
     name = "Representer(method='dual-interior')"

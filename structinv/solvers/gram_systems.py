@@ -28,15 +28,7 @@ class Equations:
     The factors are in single precision if a few corrections by the residual, in double precision,
     suffice. Otherwise they are in double precision, and an indefinite matrix is corrected.
 
-    Parameters
-    ----------
-    problem : CoefficientProblem
-        Problem with the Gram matrix G and the matrix B.
-    weights : (n,) array
-        Diagonal of W (>= 0); dq is 0 for zero weights.
-    exact : bool, default=False
-        Whether factors are always in double precision, without a correction of the matrix. An indefinite
-        matrix then raises LinAlgError.
+    Shapes: `weights` (n,).
     """
 
     def __init__(self, problem: CoefficientProblem, weights: np.ndarray, *, exact: bool = False) -> None:

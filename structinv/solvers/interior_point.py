@@ -34,24 +34,14 @@ TINY = np.finfo(float).tiny
 class InteriorPointState:
     """Planes with their dual variables, the master's optimum, and the best point.
 
-    Attributes
-    ----------
-    program : Program
-        Program of all planes and points here.
-    planes : PlaneSet
-        Stored planes.
-    idle : (n,) array of int
-        Number of iterations since each plane was last active.
-    f : element
-        Optimum of the master problem.
-    best : element
-        Best point so far.
-    upper, attained : float
-        Objective at `best`, from above and over the perturbed samples found.
-    dual : float
-        Largest lower bound so far.
-    proof : PlaneSet, optional
-        Planes with this lower bound.
+    - `program`: program of all planes and points here
+    - `planes`: stored planes
+    - `idle` (n,): number of iterations since each plane was last active
+    - `f`: optimum of the master problem
+    - `best`: best point so far
+    - `upper, attained`: objective at `best`, from above and over the perturbed samples found
+    - `dual`: largest lower bound so far
+    - `proof`: planes with this lower bound
     """
 
     program: Program

@@ -14,16 +14,7 @@ _local = threading.local()
 
 
 class Interrupts:
-    """Handler of Ctrl-C during a run.
-
-    Attributes
-    ----------
-    interruptible : bool
-        Whether the next Ctrl-C raises KeyboardInterrupt. It then becomes False, so that a second one
-        does not interrupt the clean-up.
-    pressed : bool
-        Whether Ctrl-C was pressed.
-    """
+    """Handler of Ctrl-C during a run."""
 
     def __init__(self) -> None:
         self.interruptible = True
@@ -48,18 +39,6 @@ def interrupts() -> Iterator[Interrupts]:
 
     It has an effect only in the main thread, which receives signals, and only if Python's default
     handler is installed. Otherwise Ctrl-C is not recorded.
-
-    Examples
-    --------
-    >>> import signal
-    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    >>> with interrupts() as ctrl_c:
-    ...     ctrl_c.interruptible = False
-    ...     signal.raise_signal(signal.SIGINT)
-    ...     done = True
-    >>> done, ctrl_c.pressed
-    (True, True)
-    >>> restored = signal.signal(signal.SIGINT, before)
     """
     outer = getattr(_local, "interrupts", None)
     if outer is not None:

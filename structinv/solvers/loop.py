@@ -140,23 +140,6 @@ class EndingCost:
 
     If a check calls no oracle, the certificate needs an additional pass with the time per row of the
     last step. Before the first check, the estimate is a pass with the time per row of the last step.
-
-    Parameters
-    ----------
-    deadline : float
-        Time limit in seconds since the start.
-
-    Examples
-    --------
-    >>> ending_cost = EndingCost(deadline=10.0)
-    >>> ending_cost.is_due(9.0)
-    False
-    >>> ending_cost.stepped(3.0, asked=100, rows=100)
-    >>> ending_cost.seconds
-    3.0
-    >>> ending_cost.checked(2.0, asked=100)
-    >>> ending_cost.seconds, ending_cost.is_due(9.0)
-    (2.0, True)
     """
 
     def __init__(self, deadline: float) -> None:

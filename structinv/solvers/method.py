@@ -18,24 +18,7 @@ from .coefficient_objectives import (
 
 
 class Method(ABC):
-    """One run of a method of `Representer`.
-
-    Parameters
-    ----------
-    objective : Objective
-        Objective to minimize.
-    rng : numpy.random.Generator
-        Source of random numbers.
-    planes : PlaneSet, optional
-        Planes of an earlier solution, for a warm start.
-
-    Attributes
-    ----------
-    name : str
-        Name of the method in error messages.
-    uses_planes : bool
-        Whether a run starts from planes.
-    """
+    """One run of a method of `Representer`."""
 
     name: str
     uses_planes = True
@@ -75,21 +58,7 @@ class Method(ABC):
 class CoefficientMethod(Method):
     """Run on coefficients of representers, with one dual variable per functional.
 
-    Parameters
-    ----------
-    objective, rng, planes
-        Arguments of `Method`. A run starts from the slopes stored with the planes, or from 0.
-
-    Attributes
-    ----------
-    problem : CoefficientProblem
-        Objective as a function of coefficients.
-    coefficients, functionals : (n,) arrays
-        Values a and G a.
-    free : (n_free * n_outputs,) array
-        Coefficients b of the free part.
-    slopes : (n,) array
-        Dual variables.
+    Shapes: `coefficients` (n,), `functionals` (n,), `free` (n_free * n_outputs,), `slopes` (n,).
     """
 
     def __init__(

@@ -19,26 +19,15 @@ class PegasosState:
     Offsets are relative to the lower bounds. Scaling a sum down then mixes it with the null planes. Both
     sums are feasible only at the ends of passes.
 
-    Attributes
-    ----------
-    f : (size,) array
-        Sum of normals.
-    offset : float
-        Sum of offsets.
-    passes : int
-        Number of passes.
-    radius : float
-        Radius of the ball of the projection.
-    rng : numpy.random.Generator
-        Source of the order of blocks.
-    mean : tuple of f and offset
-        Weighted average of the sums at the ends of passes.
-    anchor : tuple of f, offset and passes
-        Sums at the end of an earlier pass, without projections since then.
-    best : tuple of f and offset
-        Feasible point with the largest dual value so far.
-    ended : tuple of f and offset
-        Sums at the end of the last pass.
+    - `f` (size,): sum of normals
+    - `offset`: sum of offsets
+    - `passes`: number of passes
+    - `radius`: radius of the ball of the projection
+    - `rng`: source of the order of blocks
+    - `mean`: weighted average of the sums at the ends of passes
+    - `anchor`: sums at the end of an earlier pass, without projections since then
+    - `best`: feasible point with the largest dual value so far
+    - `ended`: sums at the end of the last pass
     """
 
     f: np.ndarray
@@ -56,16 +45,10 @@ class PegasosState:
 class StreamSum:
     """Sum of planes of a stream of rows.
 
-    Attributes
-    ----------
-    f : (size,) array
-        Sum of normals.
-    offset : float
-        Sum of offsets, relative to the lower bounds.
-    mean : (size,) array
-        Average of `f` over all steps; later steps have larger weights.
-    n_steps : int
-        Number of steps.
+    - `f` (size,): sum of normals
+    - `offset`: sum of offsets, relative to the lower bounds
+    - `mean` (size,): average of `f` over all steps; later steps have larger weights
+    - `n_steps`: number of steps
     """
 
     f: np.ndarray

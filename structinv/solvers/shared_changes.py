@@ -39,15 +39,7 @@ MOST_WEIGHTS = 2000
 class Program:
     """Program of a cutting-plane method; here the original objective.
 
-    Parameters
-    ----------
-    objective : Objective
-        Original objective.
-
-    Attributes
-    ----------
-    ridge : float or (size,) array
-        Weight of the square of each coordinate in the squared norm.
+    Shapes: `ridge` (size,).
     """
 
     ridge: Any = 1.0
@@ -79,12 +71,7 @@ class SpreadProgram(Program):
     objective. The dual variables of the two planes of a direction determine the position of all rows
     between both ends.
 
-    Parameters
-    ----------
-    objective : Objective
-        Objective with one term, a worst-case loss of single rows.
-    directions : (t, d) array
-        Nonzero directions r_k.
+    Shapes: `directions` (t, d).
     """
 
     def __init__(self, objective: Objective, directions: np.ndarray) -> None:
@@ -144,13 +131,7 @@ class SpreadProgram(Program):
 
 
 class SpreadSpace(ExplicitSpace):
-    """Space of weights, some of which are not in the norm.
-
-    Attributes
-    ----------
-    parts : slice
-        Weights outside the norm.
-    """
+    """Space of weights, some of which are not in the norm."""
 
     parts: slice = np.s_[:0]
 
@@ -171,13 +152,7 @@ class _LiftedObjective(Objective):
 
 
 class EitherSign(FiniteOracle):
-    """Oracle that multiplies the last features of a row by 1 or -1.
-
-    Parameters
-    ----------
-    n_last : int
-        Number of features whose sign may change.
-    """
+    """Oracle that multiplies the last features of a row by 1 or -1."""
 
     def __init__(self, n_last: int) -> None:
         self.n_last = n_last
@@ -191,12 +166,7 @@ class EitherSign(FiniteOracle):
 class SpreadTerm(Term):
     """Penalty on ``|<w, r_k>|`` above the extra weight of each direction r_k.
 
-    Parameters
-    ----------
-    normals : (2 t, size) array
-        Normals of the planes of all directions, one end after the other.
-    weight : float
-        Weight of each direction.
+    Shapes: `normals` (2 t, size).
     """
 
     def __init__(self, normals: np.ndarray, weight: float) -> None:

@@ -40,18 +40,8 @@ class SmoothDescent(CoefficientMethod):
     centers q are updated to the slopes found. This is the proximal point method on the dual
     (Rockafellar 1976), so w need not converge to zero. The reported gap is that of the original losses.
 
-    Attributes
-    ----------
-    loss : ScalarLoss
-        Minimized loss, with envelopes instead of losses with kinks.
-    widths : (n_terms,) array
-        Widths of the envelopes of losses with kinks, 0 for smooth losses.
-    narrowest : (n_terms,) array
-        Smallest widths, limited by rounding errors.
-    slopes : (n,) array
-        Derivatives of the minimized losses.
-    gradient, of_gradient : (n,) arrays
-        Gradient ``g = a + c p`` of the objective in the function space, and G g.
+    Shapes: `widths` (n_terms,), `narrowest` (n_terms,), `slopes` (n,), `gradient` (n,), `of_gradient`
+    (n,).
     """
 
     @classmethod

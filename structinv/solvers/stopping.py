@@ -21,23 +21,13 @@ STILL = 0.9999
 class Progress:
     """State of a run for stopping rules and callbacks.
 
-    Parameters
-    ----------
-    iteration, oracle_calls : int
-        Numbers of iterations, and of rows for which oracles were called.
-    seconds : float
-        Time since the start.
-    relative_gap : float
-        Relative gap of the best bounds so far; infinity before the first check.
-    attained_gap : float
-        Relative gap over the perturbed samples that the oracles found.
-    history : sequence of Record
-        One record per check.
-    checked : bool
-        Whether this iteration was checked.
-    solution : callable
-        Function that returns the solution of a run interrupted here. It has the best function of all
-        checks and their bounds, which are not recomputed.
+    - `iteration, oracle_calls`: numbers of iterations, and of rows for which oracles were called
+    - `seconds`: time since the start
+    - `relative_gap`: relative gap of the best bounds so far; infinity before the first check
+    - `attained_gap`: relative gap over the perturbed samples that the oracles found
+    - `history`: one record per check
+    - `checked`: whether this iteration was checked
+    - `solution`: function that returns the solution of a run interrupted here
     """
 
     iteration: int
@@ -251,14 +241,10 @@ class Stall(StopRule):
     A slow but steady run halves its gap while the iterations double, and continues. If the gap does not
     decrease at all, the run can end earlier.
 
-    Parameters
-    ----------
-    min_iterations : int, default=500
-        Number of iterations before the rule applies.
-    shrink : float, default=0.9
-        Maximum ratio of the gap to the gap at half the number of iterations.
-    still_iterations : int, default=500
-        Number of iterations before a gap that decreases by less than 0.01 % ends the run.
+    - `min_iterations`: number of iterations before the rule applies
+    - `shrink`: maximum ratio of the gap to the gap at half the number of iterations
+    - `still_iterations`: number of iterations before a gap that decreases by less than 0.01 % ends the
+      run
     """
 
     min_iterations: int = 500

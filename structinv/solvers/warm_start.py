@@ -102,11 +102,6 @@ def fitting(objective: Objective, earlier: Solution) -> Solution:
     """Return a warm start in the objective's space, converted if needed.
 
     The earlier solution may be in a related space.
-
-    Raises
-    ------
-    ValueError
-        If the warm start belongs to another problem.
     """
     planes, space = earlier.planes, objective.space
     if not np.any(planes.blocks >= objective.n_blocks):

@@ -33,18 +33,7 @@ ROWS_GATHERED = 16
 class AtomRows:
     """Normals in a kernel's space: short sums ``sum_r coefficients_r k(point_r, .)``.
 
-    Parameters
-    ----------
-    atoms : AtomStore
-        Store of the points.
-    keys : ndarray of int of shape (n,)
-        Keys of the points in the store.
-    coefficients : ndarray of shape (n, n_outputs)
-        Coefficients of each term.
-    start : ndarray of int of shape (m + 1,)
-        Row j has the terms ``start[j]`` to ``start[j + 1] - 1``.
-    pairwise : ndarray or CSR matrix of shape (m, n_pairwise), optional
-        Pairwise part of each row; by default none.
+    Shapes: `keys` (n,), `coefficients` (n, n_outputs), `start` (m + 1,), `pairwise` (m, n_pairwise).
     """
 
     def __init__(
@@ -118,22 +107,13 @@ class MemberPool:
     points to their first variant. `slots` maps points to atoms. All `sources` list the same points; they
     may differ in weights, or belong to later fits on the same samples.
 
-    Parameters
-    ----------
-    sources : list of Changes
-        Lists of these points.
-    number : int
-        Number of the pool.
-    first : int
-        Index of the first point among the known points.
-    mesh : ndarray of shape (n,) or None
-        Mesh of the cover of each row; None unless all points are known.
-    numbers : ndarray of int of shape (n, s)
-        Point of each variant of each row.
-    origins : ndarray of int of shape (n_points,)
-        First variant of each point, counted over all rows.
-    slots : ndarray of int of shape (n_points,)
-        Atom of each point, or -1.
+    - `sources`: lists of these points
+    - `number`: number of the pool
+    - `first`: index of the first point among the known points
+    - `mesh` (n,): mesh of the cover of each row; None unless all points are known
+    - `numbers` (n, s): point of each variant of each row
+    - `origins` (n_points,): first variant of each point, counted over all rows
+    - `slots` (n_points,): atom of each point, or -1
     """
 
     sources: list[Changes]
@@ -172,15 +152,6 @@ class AtomStore:
     atoms. Values outside the cache are computed again on use.
 
     A pickle contains only the atoms: no table, no oracle, and no other points.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel of the space.
-    n_features : int
-        Number of features of a point.
-    cache_bytes : float
-        Maximum size of the table.
     """
 
     def __init__(self, kernel: Kernel, n_features: int, cache_bytes: float) -> None:
@@ -216,16 +187,7 @@ class AtomStore:
     ) -> AtomStore:
         """Return a store with these points as atoms, in order, and without a table.
 
-        Parameters
-        ----------
-        kernel : Kernel
-            Kernel of the space.
-        points : ndarray of shape (m, n_features)
-            Atoms.
-        origins : ndarray of int of shape (m, 2)
-            Row and variant of each point.
-        cache_bytes : float, default=0.0
-            Maximum size of the table.
+        Shapes: `points` (m, n_features), `origins` (m, 2).
         """
         store = cls(kernel, points.shape[1], 0.0)
         store.slots(store.add_points(points, origins))
@@ -502,14 +464,7 @@ class AtomStore:
     def rows_of_table(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rows of the kernel matrix between atoms and all known points.
 
-        Returns
-        -------
-        where : ndarray of int of shape (m,)
-            Row of each atom in `table`, or its row in `extra` plus the length of `table`.
-        table : ndarray of shape (r, n_known)
-            Cached rows.
-        extra : ndarray of shape (e, n_known)
-            Rows outside the cache, computed for this call.
+        Returns `where` (m,), `table` (r, n_known), `extra` (e, n_known).
         """
         n_rows = self.n_whole_rows
         where = np.arange(len(self))

@@ -331,21 +331,7 @@ class ExplicitSpace(Space):
 class OffsetSpace(ExplicitSpace):
     """Linear functions with an additional constant for each row.
 
-    Parameters
-    ----------
-    space : ExplicitSpace
-        Space of the linear functions.
-    offsets : array of shape (n_rows, n_outputs)
-        Constants of the rows of the oracle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.spaces.explicit_space import OffsetSpace
-    >>> space = OffsetSpace(ExplicitSpace(1), np.array([[10.0], [20.0]]))
-    >>> space.values(np.array([2.0]), np.array([[1.0], [1.0]]))
-    array([[12.],
-           [22.]])
+    Shapes: `offsets` (n_rows, n_outputs).
     """
 
     capabilities = frozenset()

@@ -33,14 +33,7 @@ class Expansion:
     The values at the known points are computed on first use and cached. Sums and multiples update them,
     because they are linear in f.
 
-    Parameters
-    ----------
-    atoms : AtomStore
-        Points of the expansion.
-    coefficients : ndarray of shape (m, n_outputs)
-        Coefficients of the first m atoms; those of the others are zero.
-    pairwise : ndarray of shape (n_pairwise,), optional
-        Pairwise weights; by default none.
+    Shapes: `coefficients` (m, n_outputs), `pairwise` (n_pairwise,).
     """
 
     # NumPy scalars then use the multiplication of this class.

@@ -34,18 +34,7 @@ def in_kernel_tiles(
     kernel is thread-safe. The tiles depend only on the shapes, so results do not depend on the number of
     threads.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel.
-    X : ndarray of shape (n, d)
-        Rows of the kernel matrix.
-    Y : ndarray of shape (m, d)
-        Columns of the kernel matrix.
-    use : callable
-        Function of row slice, column slice and values.
-    norms : pair of ndarray, optional
-        Return values of `half_norms` for `X` and `Y`.
+    Shapes: `X` (n, d), `Y` (m, d).
     """
     x, y = norms or (half_norms(X), half_norms(Y))
     n, m = len(X), len(Y)

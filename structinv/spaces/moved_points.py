@@ -28,27 +28,7 @@ def moved_points(f: TargetExpansion, start: np.ndarray, max_iter: int) -> np.nda
     ones for given points, so the sum is a function of the points only. Its gradient is that at the best
     coefficients.
 
-    Parameters
-    ----------
-    f : TargetExpansion
-        Function to approximate. Its kernel must satisfy `has_gradients`.
-    start : ndarray of shape (m, n_features)
-        Initial points.
-    max_iter : int
-        Maximum number of L-BFGS steps.
-
-    Returns
-    -------
-    ndarray of float64 of shape (m, n_features)
-        Points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import Gaussian
-    >>> f = TargetExpansion.of(Gaussian(2.0), np.array([[0.0], [1.0]]), np.ones((2, 1)))
-    >>> moved_points(f, np.array([[0.0]]), 20).round(3)
-    array([[0.5]])
+    Shapes: `start` (m, n_features); returns (m, n_features).
     """
     error = _ScoreError(f)
     shape = start.shape

@@ -24,16 +24,9 @@ SEEN_BY_A_BLOCK = 96
 class TargetExpansion:
     """Kernel expansion to approximate with fewer atoms, with its values at the atoms.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel.
-    points : ndarray of float64 of shape (n, n_features)
-        Atoms z_j.
-    coefficients : ndarray of float64 of shape (n, n_outputs)
-        Coefficients of ``f = sum_j coefficients_j k(z_j, .)``.
-    values : ndarray of shape (n, n_outputs)
-        ``f(z_j)``.
+    - `points` (n, n_features): atoms z_j
+    - `coefficients` (n, n_outputs): coefficients of ``f = sum_j coefficients_j k(z_j, .)``
+    - `values` (n, n_outputs): ``f(z_j)``
     """
 
     kernel: Kernel
@@ -68,30 +61,7 @@ def chosen_atoms(f: TargetExpansion, most: int, least: float = 0.0) -> tuple[np.
     largest reductions at its start. The other atoms are updated after the block, by matrix products.
     Atoms in the span, up to rounding errors, are never selected.
 
-    Parameters
-    ----------
-    f : TargetExpansion
-        Function to approximate.
-    most : int
-        Maximum number of atoms.
-    least : float, default=0.0
-        Squared distance, summed over the outputs, at which to stop.
-
-    Returns
-    -------
-    atoms : ndarray of int of shape (m,)
-        Selected atoms.
-    squared_distance : float
-        Remaining squared distance, as updated by the steps.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import Linear
-    >>> points = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> atoms, left = chosen_atoms(TargetExpansion.of(Linear(), points, np.ones((3, 1))), 1)
-    >>> atoms.tolist(), round(left, 12)
-    ([2], 0.0)
+    Returns `atoms` (m,).
     """
     kernel, points = f.kernel, f.points
     n, norms = len(points), half_norms(points)
@@ -172,22 +142,7 @@ def best_coefficients(
     regression on the values of f; c is `SHARE_OF_NORM` times the mean of k(z, z). Both are solved in an
     orthonormal basis of the span, for numerical stability.
 
-    Parameters
-    ----------
-    f : TargetExpansion
-        Function to approximate.
-    points : ndarray of float64 of shape (m, n_features)
-        Points of the new expansion.
-    by_scores : bool
-        True for the score criterion, False for the norm criterion.
-
-    Returns
-    -------
-    kept : ndarray of int of shape (k,)
-        Points with coefficients, in ascending order. Linearly dependent points, up to rounding errors,
-        are left out.
-    new : ndarray of shape (k, n_outputs)
-        Coefficients.
+    Shapes: `points` (m, n_features); returns `kept` (k,), `new` (k, n_outputs).
     """
     factor, kept = _independent(kernel_matrix(f.kernel, points, points))
     across = kernel_matrix(f.kernel, f.points, points[kept]).astype(np.float64)
@@ -216,14 +171,7 @@ def _independent(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def largest_change(f: TargetExpansion, points: np.ndarray, new: np.ndarray) -> float:
     """Return the largest difference of an output of f and g at the atoms of f.
 
-    Parameters
-    ----------
-    f : TargetExpansion
-        Function f.
-    points : ndarray of float64 of shape (m, n_features)
-        Points of g.
-    new : ndarray of shape (m, n_outputs)
-        Coefficients of g.
+    Shapes: `points` (m, n_features), `new` (m, n_outputs).
     """
     values = kernel_matrix(f.kernel, f.points, points) @ new.astype(np.float64)
     return float(np.max(np.abs(f.values - values), initial=0.0))

@@ -61,16 +61,8 @@ class RepresenterSystem(Protocol):
 class RepresenterExpansion(Expansion):
     """Sum over atoms, sum over representers, and an unpenalized part.
 
-    Parameters
-    ----------
-    space : RepresenterSpace
-        Space of the function.
-    coefficients : ndarray of shape (m, n_outputs)
-        Coefficients of the first m atoms.
-    representers : ndarray of shape (n_functionals, n_outputs)
-        Coefficients of the representers.
-    free : ndarray of shape (n_free, n_outputs)
-        Coefficients of `RepresenterSpace.basis`.
+    Shapes: `coefficients` (m, n_outputs), `representers` (n_functionals, n_outputs), `free` (n_free,
+    n_outputs).
     """
 
     def __init__(
@@ -171,14 +163,7 @@ class RepresenterExpansion(Expansion):
 class RepresenterRows:
     """Normals that are short sums over atoms; some of them add a sum of representers.
 
-    Parameters
-    ----------
-    rows : AtomRows
-        Sums over atoms.
-    owners : ndarray of int of shape (m,)
-        Index in `functions` of each row's sum of representers, -1 for none.
-    functions : list of RepresenterExpansion
-        Sums of representers without atoms, with cached functionals and values.
+    Shapes: `owners` (m,).
     """
 
     def __init__(

@@ -18,17 +18,8 @@ if TYPE_CHECKING:
 def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.ndarray:
     """Bound the rounding error of each function over S(x), (n, n_outputs).
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel.
-    f : Expansion
-        Function.
-    members : ndarray of shape (n, s, d)
-        Elements of S(x) for each sample.
+    Shapes: `members` (n, s, d).
 
-    Notes
-    -----
     An output at z is a sum of m terms ``beta_j k(z_j, z)`` with ``|k(z_j, z)| <=
     sqrt(k(z_j, z_j) k(z, z))``. Each kernel value is computed from d products. The bound is
 

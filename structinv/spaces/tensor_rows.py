@@ -21,16 +21,7 @@ class TensorRows:
     loss is a sum of these over the rows of an example. This form multiplies each point once, not once
     per output.
 
-    Parameters
-    ----------
-    points : ndarray or CSR matrix of shape (n, d)
-        Points.
-    coefficients : ndarray or CSR matrix of shape (n, k)
-        Coefficients of each point; sparse if k is large, because a plane has few labels.
-    start : ndarray of int of shape (m + 1,)
-        Group j has the points ``start[j]`` to ``start[j + 1] - 1``, at least one.
-    pairwise : ndarray or CSR matrix of shape (m, e)
-        Pairwise part of each row.
+    Shapes: `points` (n, d), `coefficients` (n, k), `start` (m + 1,), `pairwise` (m, e).
     """
 
     def __init__(
@@ -189,16 +180,7 @@ class ComputedRows(TensorRows):
 
     The data that `make` uses must not change while these rows are in use.
 
-    Parameters
-    ----------
-    make : callable
-        Function from rows of `which` to points, an array or CSR matrix of shape (n, d).
-    width : int
-        Length d of a point.
-    which : ndarray of int of shape (n, ...)
-        Arguments of `make`.
-    coefficients : ndarray of shape (n, k)
-        Coefficients of each point.
+    Shapes: `which` (n, ...), `coefficients` (n, k).
     """
 
     def __init__(

@@ -22,31 +22,7 @@ if TYPE_CHECKING:
 class BoundStructure:
     """Output structure with true labels, used by objectives and certificates.
 
-    Parameters
-    ----------
-    structure : Structure
-        Output structure.
-    y, classes, layout, cost, rescaling, position_weight
-        Labels, layout and costs, as in `Structure.bind`.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (n_labels,) or None
-        Sorted labels; None if targets are numbers.
-    codes : ndarray of int of shape (n_rows,)
-        Index of each true label in `classes`.
-    layout : Layout or None
-        Assignment of rows to blocks; None if each row is a block.
-    slack : bool
-        True for slack rescaling, False for margin rescaling.
-    functions : LabelFunctions
-        Function and sign of each label.
-    n_outputs : int
-        Number of functions ``f(., k)`` to learn.
-    n_labels : int
-        Number of labels.
-    n_pairwise : int
-        Number of pairwise weights.
+    Shapes: `classes` (n_labels,), `codes` (n_rows,).
     """
 
     def __init__(
@@ -225,23 +201,7 @@ def predicted(
 ) -> np.ndarray:
     """Return the index of each row's label in the highest-scoring labeling.
 
-    Parameters
-    ----------
-    structure : Structure
-        Output structure.
-    n_labels : int
-        Number of labels.
-    scores : ndarray of shape (n_rows, n_outputs)
-        Finite values of the functions at the rows.
-    pairwise : ndarray of shape (n_pairwise,), optional
-        Pairwise weights; by default none.
-    layout : Layout, optional
-        Assignment of rows to examples; by default each row is an example.
-
-    Raises
-    ------
-    ValueError
-        If the layout does not match the number of rows.
+    Shapes: `scores` (n_rows, n_outputs), `pairwise` (n_pairwise,).
     """
     if layout is not None:
         check_layout(layout, len(scores))

@@ -28,12 +28,6 @@ def decoded(
 
     Infinite potentials stand for unknown bounds. The structure receives finite potentials instead, and
     `upper` is infinite for such examples.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a third-party result is not a `Decoding`, an array has a wrong shape, or a label does not
-        exist.
     """
     finite, unbounded = without_infinities(potentials, layout)
     decoding = structure.decode(finite, pairwise, layout)

@@ -13,12 +13,8 @@ from ..utils.matrices import Rows
 class LabelFunctions:
     """Function of each label: its score is ``signs[k] f(., outputs[k])``.
 
-    Parameters
-    ----------
-    outputs : ndarray of int of shape (n_labels,)
-        Index of the function.
-    signs : ndarray of shape (n_labels,)
-        Factor of the function; 0 for a label with the score 0.
+    - `outputs` (n_labels,): index of the function
+    - `signs` (n_labels,): factor of the function; 0 for a label with the score 0
     """
 
     outputs: np.ndarray
@@ -70,18 +66,11 @@ class LabelFunctions:
 class Competitors:
     """True labels c and costs D in ``G (f_k(z) - f_c(z)) + D rho(x, z)``.
 
-    Parameters
-    ----------
-    functions : LabelFunctions
-        Function and sign of each label.
-    codes : ndarray of int of shape (n,)
-        True labels c.
-    costs : ndarray of shape (n, n_labels)
-        Cost D of each label k; 0 for the true one.
-    slack : bool
-        True for G = D, False for G = 1.
-    alone : bool, default=False
-        True if each row is an example whose loss needs only the largest sum over labels.
+    - `functions`: function and sign of each label
+    - `codes` (n,): true labels c
+    - `costs` (n, n_labels): cost D of each label k; 0 for the true one
+    - `slack`: true for G = D, False for G = 1
+    - `alone`: true if each row is an example whose loss needs only the largest sum over labels
     """
 
     functions: LabelFunctions
@@ -118,12 +107,7 @@ class Competitors:
     def pairs(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the distinct pairs of a true label and the given label of a row.
 
-        Returns
-        -------
-        own, other : ndarray of int of shape (n_pairs,)
-            True label and given label of each pair.
-        assign : ndarray of int of shape (n,)
-            Pair of each row.
+        Returns `own, other` (n_pairs,), `assign` (n,).
         """
         n_labels = self.n_labels
         shifts = (labels - self.codes) % n_labels
@@ -140,19 +124,7 @@ class Competitors:
     def facing(self, table: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the weights of the given and the true label of each pair.
 
-        Parameters
-        ----------
-        table : ndarray of shape (n_outputs, d)
-            Weights of the functions.
-        labels : ndarray of int of shape (n,)
-            One label per row.
-
-        Returns
-        -------
-        theirs, own : ndarray of shape (n_pairs, d)
-            Weights of the given and of the true label, for each of the `pairs`.
-        assign : ndarray of int of shape (n,)
-            Pair of each row.
+        Shapes: `table` (n_outputs, d), `labels` (n,); returns `theirs, own` (n_pairs, d), `assign` (n,).
         """
         own, other, assign = self.pairs(labels)
         return self.functions.tables(table, other), self.functions.tables(table, own), assign

@@ -50,20 +50,15 @@ class Decoding:
 class Separation:
     """Loss-augmented argmax of each block, returned by `Structure.separate`.
 
-    Parameters
-    ----------
-    labels : ndarray of int of shape (n_rows,)
-        Label of each row. All labels of a block are true ones if no labeling has a positive loss.
-    upper : ndarray of shape (n_blocks,)
-        Upper bound of the block's loss, a maximum over all labelings and perturbations.
-    scale : ndarray of shape (n_blocks,), optional
-        Factor of the score difference, for slack rescaling of whole labelings; 1 by default.
-    levels : ndarray of int of shape (n_rows,), optional
-        Level of each row, if the worst-case scores have a third axis of levels.
-    fractions : ndarray of shape (n_rows, n_labels), optional
-        Fraction of each label at each row, as in `Decoding`; replaces `labels`.
-    features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
-        Features of the fractional labeling, as in `Decoding`.
+    - `labels` (n_rows,): label of each row
+    - `upper` (n_blocks,): upper bound of the block's loss, a maximum over all labelings and
+      perturbations
+    - `scale` (n_blocks,): factor of the score difference, for slack rescaling of whole labelings; 1 by
+      default
+    - `levels` (n_rows,): level of each row, if the worst-case scores have a third axis of levels
+    - `fractions` (n_rows, n_labels): fraction of each label at each row, as in `Decoding`; replaces
+      `labels`
+    - `features` (n_blocks, n_pairwise): features of the fractional labeling, as in `Decoding`
     """
 
     labels: np.ndarray

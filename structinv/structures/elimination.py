@@ -21,16 +21,10 @@ ALL_TABLES = 20_000_000
 class Elimination:
     """Elimination order of the nodes of graphs, and the scope of each node.
 
-    Parameters
-    ----------
-    exact : ndarray of bool of shape (n_graphs,)
-        True for graphs with small tables; the others have no order.
-    order : ndarray of int of shape (n_nodes,)
-        Nodes of each graph, numbered from 0, in elimination order.
-    scopes : ndarray of int of shape (n_scopes,)
-        Scopes of the nodes in this order, one after the other. Each scope is in elimination order.
-    scope_starts : ndarray of int of shape (n_nodes + 1,)
-        First entry of each scope.
+    - `exact` (n_graphs,): true for graphs with small tables; the others have no order
+    - `order` (n_nodes,): nodes of each graph, numbered from 0, in elimination order
+    - `scopes` (n_scopes,): scopes of the nodes in this order, one after the other
+    - `scope_starts` (n_nodes + 1,): first entry of each scope
     """
 
     exact: np.ndarray
@@ -62,16 +56,7 @@ def eliminated(
 ) -> Elimination:
     """Compute orders with little fill-in, and mark the graphs with small tables.
 
-    Parameters
-    ----------
-    starts : ndarray of int of shape (n_graphs + 1,)
-        First node of each graph.
-    edges : ndarray of int of shape (n_edges, 2)
-        Ends of each edge. The nodes of each graph are numbered from 0.
-    edge_starts : ndarray of int of shape (n_graphs + 1,)
-        First edge of each graph.
-    n_labels : int
-        Number of labels.
+    Shapes: `starts` (n_graphs + 1,), `edges` (n_edges, 2), `edge_starts` (n_graphs + 1,).
     """
     exact, orders, scopes = np.zeros(len(starts) - 1, dtype=bool), [], []
     for b in range(len(starts) - 1):

@@ -23,13 +23,7 @@ MASKS = {
 
 
 def as_list(name: str, given: Any, item: str) -> list[Any]:
-    """Return the items of a list, tuple or array, one per example.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the argument is of another type, or empty.
-    """
+    """Return the items of a list, tuple or array, one per example."""
     if sp.issparse(given) or not _is_list(given):
         raise TypeError(f"{name} must be a list with {item} for each example, got {kind_of(given)}")
     check_no_mask(name, given)
@@ -65,31 +59,7 @@ def as_blocks(X: Any) -> list[Any]:
 def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matrix, np.ndarray]:
     """Stack blocks of rows, and return the number of rows of each.
 
-    Parameters
-    ----------
-    blocks : list of ndarray or sparse matrix of shape (n_i, d)
-        Blocks: all sparse or all dense.
-    n_features : int, optional
-        Required number of features; by default that of the first block.
-
-    Returns
-    -------
-    rows : ndarray or CSR matrix of shape (n, d)
-        Rows in float32 if all blocks are float32, otherwise in float64.
-    lengths : ndarray of int of shape (n_blocks,)
-        Number of rows of each block.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a block is not a matrix of finite numbers, or has another number of features. The message
-        names the block.
-
-    Examples
-    --------
-    >>> rows, lengths = stacked([np.ones((2, 3)), np.zeros((1, 3))])
-    >>> rows.shape, lengths
-    ((3, 3), array([2, 1]))
+    Shapes: `blocks` (n_i, d); returns `rows` (n, d), `lengths` (n_blocks,).
     """
     required, made = n_features, []
     sparse = sp.issparse(blocks[0])
@@ -171,27 +141,7 @@ def _check_finite(rows: Matrix, lengths: np.ndarray) -> None:
 def flat_labels(y: Any, lengths: np.ndarray) -> np.ndarray:
     """Return the labels of all examples, one example after the other.
 
-    Parameters
-    ----------
-    y : list of array-like
-        One label per position of each example: any hashable values except None.
-    lengths : ndarray of int of shape (n_blocks,)
-        Number of positions of each example.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Labels. The dtype is object unless all labels are of one simple type.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If labels are not hashable, or their number is wrong. The message names the example.
-
-    Examples
-    --------
-    >>> flat_labels([["a", "b"], ["a"]], np.array([2, 1]))
-    array(['a', 'b', 'a'], dtype='<U1')
+    Shapes: `lengths` (n_blocks,); returns (n,).
     """
     items = _of_examples("y", y, "labels")
     if len(items) != len(lengths):
@@ -263,13 +213,7 @@ def _of_examples(name: str, given: Any, item: str) -> list[Any]:
 
 
 def sorted_classes(labels: np.ndarray) -> np.ndarray:
-    """Return the distinct labels: sorted, or in order of appearance.
-
-    Examples
-    --------
-    >>> sorted_classes(np.array([2, 0, 2])), sorted_classes(np.array(["b", 1, "b"], dtype=object))
-    (array([0, 2]), array(['b', 1], dtype=object))
-    """
+    """Return the distinct labels: sorted, or in order of appearance."""
     if labels.dtype != object:
         return np.unique(labels)
     each = list(dict.fromkeys(labels.tolist()))
@@ -284,12 +228,6 @@ def flat_numbers(name: str, given: Any, lengths: np.ndarray) -> np.ndarray:
     """Return nonnegative numbers of all positions, given per example like labels.
 
     All of them may be 0.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an example does not have one finite number of at least 0 per position. The message names the
-        example.
     """
     items = _of_examples(name, given, "numbers")
     if len(items) != len(lengths):
@@ -309,23 +247,7 @@ def flat_numbers(name: str, given: Any, lengths: np.ndarray) -> np.ndarray:
 
 
 def example_weights(given: Any, n_examples: int) -> np.ndarray:
-    """Return the `sample_weight` of examples; at least one must be positive.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an example does not have a finite weight of at least 0, or all weights are 0. The message
-        names the example.
-
-    Examples
-    --------
-    >>> example_weights(None, 2), example_weights([0.5, 2], 2)
-    (array([1., 1.]), array([0.5, 2. ]))
-    >>> example_weights([1.0, -2.0], 2)
-    Traceback (most recent call last):
-        ...
-    ValueError: sample_weight[1] must be a finite number of at least 0, got -2.0
-    """
+    """Return the `sample_weight` of examples; at least one must be positive."""
     weights = part_of_weights(given, n_examples)
     check_some("sample_weight", weights, "example")
     return weights
@@ -338,13 +260,7 @@ def check_some(name: str, numbers: np.ndarray, item: str) -> None:
 
 
 def part_of_weights(given: Any, n_examples: int) -> np.ndarray:
-    """Return the `sample_weight` of some examples: 1 by default; a number is for all.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an example does not have a finite weight of at least 0. The message names the example.
-    """
+    """Return the `sample_weight` of some examples: 1 by default; a number is for all."""
     weights = np.ones(()) if given is None else _numbers("sample_weight", given)
     if weights.shape not in ((), (n_examples,)):
         raise ValueError(
@@ -373,15 +289,7 @@ def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 class Reader:
-    """Conversion of user-given examples to rows, as defined by the estimator.
-
-    Parameters
-    ----------
-    examples : callable
-        Converter of a list of blocks to rows and lengths, such as `stacked`.
-    matrix : callable
-        Converter of an (n, d) matrix to validated rows.
-    """
+    """Conversion of user-given examples to rows, as defined by the estimator."""
 
     def __init__(
         self,

@@ -19,30 +19,11 @@ from .layout import Layout
 class GraphLayout(Layout):
     """Assignment of nodes and edges to graphs.
 
-    Parameters
-    ----------
-    starts : ndarray of int of shape (n_graphs + 1,)
-        Graph b has the nodes ``starts[b]`` to ``starts[b + 1] - 1``.
-    edges : ndarray of int of shape (n_edges, 2)
-        Both ends of each edge. The nodes of each graph are numbered from 0.
-    edge_starts : ndarray of int of shape (n_graphs + 1,)
-        Graph b has the edges ``edge_starts[b]`` to ``edge_starts[b + 1] - 1``.
-    edge_features : ndarray of shape (n_edges, n_edge_features)
-        Features of each edge.
-
-    See Also
-    --------
-    Layout : Assignment of rows to examples without edges.
-    Graph : Structure whose labelings have this layout.
-
-    Examples
-    --------
-    >>> layout = GraphLayout.of_graphs([2, 3], [[(0, 1)], [(0, 1), (2, 1)]])
-    >>> layout.take(np.array([1])).edges
-    array([[0, 1],
-           [2, 1]])
-    >>> layout.edge_features.shape
-    (3, 1)
+    - `starts` (n_graphs + 1,): graph b has the nodes ``starts[b]`` to ``starts[b + 1] - 1``
+    - `edges` (n_edges, 2): both ends of each edge
+    - `edge_starts` (n_graphs + 1,): graph b has the edges ``edge_starts[b]`` to ``edge_starts[b + 1] -
+      1``
+    - `edge_features` (n_edges, n_edge_features): features of each edge
     """
 
     edges: np.ndarray
@@ -59,11 +40,6 @@ class GraphLayout(Layout):
         """Return the layout of graphs with these numbers of nodes and edges.
 
         Edges without features have the constant feature 1.
-
-        Raises
-        ------
-        ValueError
-            If edges or features are not valid. The message names the graph.
         """
         starts = Layout.of_lengths(sizes).starts
         ends = [

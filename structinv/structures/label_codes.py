@@ -91,13 +91,7 @@ def check_named_labels(argument: str, named: Iterable[Any], classes: np.ndarray)
 
 
 def check_cost(cost: ArrayLike | None, classes: np.ndarray) -> np.ndarray:
-    """Return a cost matrix with a zero diagonal, in the order of the classes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a matrix of costs, or if its labels are not the classes.
-    """
+    """Return a cost matrix with a zero diagonal, in the order of the classes."""
     n_classes = len(classes)
     if cost is None:
         return 1.0 - np.eye(n_classes)

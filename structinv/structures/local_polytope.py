@@ -33,19 +33,12 @@ LEAST_SHARE, ROUNDING = 1e-9, 1e-13
 class Relaxation:
     """Maximum of each chosen graph over the local polytope, with bounds.
 
-    Parameters
-    ----------
-    labels : ndarray of int of shape (n_nodes,)
-        Best labeling found.
-    values, bounds, aims : ndarray of shape (n_graphs,)
-        Score attained by the labeling or by fractions, upper bound of the maximum, and largest
-        acceptable gap.
-    whole : ndarray of bool of shape (n_graphs,)
-        True if the labeling attains the value.
-    nodes : ndarray of shape (n_nodes, n_labels)
-        Fractions of labels, for graphs that are not `whole`.
-    features : dict of int to ndarray of shape (n_edge_features, n_labels, n_labels)
-        Factors of the tables of each such graph.
+    - `labels` (n_nodes,): best labeling found
+    - `values, bounds, aims` (n_graphs,): score attained by the labeling or by fractions, upper bound of
+      the maximum, and largest acceptable gap
+    - `whole` (n_graphs,): true if the labeling attains the value
+    - `nodes` (n_nodes, n_labels): fractions of labels, for graphs that are not `whole`
+    - `features` (n_edge_features, n_labels, n_labels): factors of the tables of each such graph
     """
 
     labels: np.ndarray
@@ -71,20 +64,8 @@ def maximum(
 ) -> Relaxation:
     """Maximize over the local polytope of the chosen graphs.
 
-    Parameters
-    ----------
-    potentials : ndarray of shape (n_nodes, n_labels)
-        Scores of labels; minus infinity for labels that are not allowed.
-    tables : ndarray of shape (n_edge_features, n_labels, n_labels)
-        Pairwise weights.
-    graphs : GraphLayout
-        Nodes and edges of the graphs.
-    chosen : ndarray of bool of shape (n_graphs,)
-        Graphs to process.
-    tolerance : float
-        Gap at which to stop, relative to the maximum minus the mean score of all labelings.
-    max_steps : int
-        Maximum number of simplex steps of a program, per graph in it.
+    Shapes: `potentials` (n_nodes, n_labels), `tables` (n_edge_features, n_labels, n_labels), `chosen`
+    (n_graphs,).
     """
     values, bounds, aims = np.zeros((3, len(graphs)))
     labels, whole = np.zeros(len(potentials), dtype=np.int64), np.ones(len(graphs), dtype=bool)
@@ -110,12 +91,7 @@ def maximum(
 class _Part:
     """Some of the graphs as one graph, with the losses of label pairs.
 
-    Parameters
-    ----------
-    potentials, tables, graphs, splits, labels
-        Data of all graphs; see `maximum` and `relaxed.messages`.
-    blocks : ndarray of int of shape (n,)
-        Graphs in this part.
+    Shapes: `blocks` (n,).
     """
 
     def __init__(
@@ -266,30 +242,9 @@ def _program(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the fractions with the smallest loss, and the dual variables.
 
-    Parameters
-    ----------
-    active : ndarray of bool of shape (n_nodes, n_labels)
-        Labels with fractions.
-    edges : ndarray of int of shape (n_edges, 2)
-        Ends of each edge.
-    node_loss : ndarray of shape (n_nodes, n_labels)
-        Losses of labels of isolated nodes.
-    lost : ndarray of shape (n_edges, n_labels, n_labels)
-        Losses of pairs.
-    moves : ndarray of shape (n_edges,)
-        Bounds of the absolute dual variables: the prices of violated sums.
-    max_steps : int
-        Maximum number of simplex steps.
-
-    Returns
-    -------
-    nodes : ndarray of shape (n_nodes, n_labels)
-        Fractions of labels.
-    joint : ndarray of shape (n_edges, n_labels, n_labels)
-        Fractions of pairs.
-    duals : ndarray of shape (n_edges, 2, n_labels)
-        Dual variables; 0 for inactive labels. The result is None instead of all three arrays if the
-        program has no solution.
+    Shapes: `active` (n_nodes, n_labels), `edges` (n_edges, 2), `node_loss` (n_nodes, n_labels), `lost`
+    (n_edges, n_labels, n_labels), `moves` (n_edges,); returns `nodes` (n_nodes, n_labels), `joint`
+    (n_edges, n_labels, n_labels), `duals` (n_edges, 2, n_labels).
     """
     ends = active[edges]
     edge, first, second = np.nonzero(ends[:, 0, :, None] & ends[:, 1, None, :])

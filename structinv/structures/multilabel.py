@@ -299,22 +299,7 @@ def _check_matrix(X: Any) -> None:
 def positions(y: Any) -> tuple[np.ndarray, Layout]:
     """Return the labels of positions, and their layout, from an indicator matrix.
 
-    Parameters
-    ----------
-    y : array-like of shape (n, L)
-        0 for absent and 1 for present labels.
-
-    Returns
-    -------
-    labels : ndarray of int of shape (n * L,)
-        Label of each position, one row after the other.
-    layout : Layout
-        Assignment of positions to rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `y` is not a matrix of 0 and 1.
+    Shapes: `y` (n, L); returns `labels` (n * L,).
     """
     if sp.issparse(y):
         raise TypeError(f"y must be an array of 0 and 1, got {type(y).__name__}: call toarray()")
@@ -345,10 +330,7 @@ def pair_counts(labels: np.ndarray) -> np.ndarray:
 
     The diagonal counts the ones of each column.
 
-    Parameters
-    ----------
-    labels : ndarray of int of shape (n, L)
-        0 and 1.
+    Shapes: `labels` (n, L).
     """
     present = labels.astype(np.float64)
     return present.T @ present
@@ -357,12 +339,7 @@ def pair_counts(labels: np.ndarray) -> np.ndarray:
 def mutual_information(counts: np.ndarray, n_rows: int) -> np.ndarray:
     """Return the mutual information of each pair of binary columns, in nats, (L, L).
 
-    Parameters
-    ----------
-    counts : ndarray of shape (L, L)
-        Return value of `pair_counts`.
-    n_rows : int
-        Number of rows.
+    Shapes: `counts` (L, L).
     """
     ones = np.diag(counts)
     # Counts by the value of the first column, then of the second.
@@ -383,15 +360,7 @@ def mutual_information(counts: np.ndarray, n_rows: int) -> np.ndarray:
 def tree_of(labels: np.ndarray) -> np.ndarray:
     """Return the spanning tree of largest mutual information (Chow and Liu 1968).
 
-    Parameters
-    ----------
-    labels : ndarray of int of shape (n, L)
-        0 and 1.
-
-    Returns
-    -------
-    ndarray of int of shape (L - 1, 2)
-        Edges in breadth-first order from column 0. The end nearer to column 0 is first.
+    Shapes: `labels` (n, L); returns (L - 1, 2).
     """
     return tree_of_counts(pair_counts(labels), len(labels))
 

@@ -114,19 +114,7 @@ class Regression(RowStructure):
 class BoundRegression(BoundStructure):
     """Regression with the targets of given rows.
 
-    Parameters
-    ----------
-    structure : Regression
-        Output structure.
-    y : array-like of shape (n_rows,)
-        Targets.
-    classes, layout, cost, rescaling, position_weight
-        Arguments of `Regression.bind`.
-
-    Attributes
-    ----------
-    targets : ndarray of float64 of shape (n_rows,)
-        Targets.
+    Shapes: `y` (n_rows,), `targets` (n_rows,).
     """
 
     structure: Regression

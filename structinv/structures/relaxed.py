@@ -48,18 +48,8 @@ def messages(
 ) -> None:
     """Pass messages in every chosen graph, and compute a labeling and a bound.
 
-    Parameters
-    ----------
-    chosen : ndarray of bool of shape (n_graphs,)
-        Graphs to process.
-    tolerance : float
-        Gap between value and bound at which to stop, relative to the bound minus the mean score.
-    labels : ndarray of int of shape (n_nodes,)
-        Output: the best labeling found.
-    splits : ndarray of shape (n_edges, 2, n_labels)
-        Zeros. Output: addition to an edge's equal part of the potentials of each end.
-    values, bounds, aims : ndarray of shape (n_graphs,)
-        Output: the score of the labeling, the bound, and the largest acceptable gap.
+    Shapes: `chosen` (n_graphs,), `labels` (n_nodes,), `splits` (n_edges, 2, n_labels), `values`
+    (n_graphs,), `bounds` (n_graphs,), `aims` (n_graphs,).
     """
     n_labels, n_edges = potentials.shape[1], np.diff(edge_starts)
     edges = edges + np.repeat(starts[:-1], n_edges)[:, None]
@@ -277,18 +267,7 @@ def losses(
 ) -> np.ndarray:
     """Return each label pair's loss to the best pair of its edge, and update `found`.
 
-    Parameters
-    ----------
-    tops : ndarray of shape (n_edges,)
-        Maximum of each edge, from `edge_maxima`.
-    found : ndarray of shape (n_nodes, n_labels)
-        Output: the sum over a label's edges of the smallest loss; infinity for labels that are not
-        allowed.
-
-    Returns
-    -------
-    ndarray of shape (n_edges, n_labels, n_labels)
-        Losses.
+    Shapes: `tops` (n_edges,), `found` (n_nodes, n_labels); returns (n_edges, n_labels, n_labels).
     """
     first, second = _parts(own, edges, degrees, splits)
     lost = tops[:, None, None] - first[:, :, None] - table - second[:, None, :]
@@ -313,16 +292,7 @@ def split_others(
 
     The number of sweeps is limited, so some edges may stay above.
 
-    Parameters
-    ----------
-    ends, begin : ndarray of int
-        Return values of `incident`.
-    tops : ndarray of shape (n_edges,)
-        Maximum of each edge over active labels.
-    active : ndarray of bool of shape (n_nodes, n_labels)
-        Labels whose splits stay unchanged.
-    splits : ndarray of shape (n_edges, 2, n_labels)
-        Splits, changed in place.
+    Shapes: `tops` (n_edges,), `active` (n_nodes, n_labels), `splits` (n_edges, 2, n_labels).
     """
     above = np.empty(int(np.diff(begin).max(initial=0)))
     _split_others(own, table, edges, ends, begin, tops, active, above, splits)

@@ -14,16 +14,7 @@ def viterbi(potentials, begin, size, links, best_scores):
     No back-pointers are stored: `before` computes labels from the scores. The loop takes four labels at
     once, which saves reads and writes of the highest scores.
 
-    Parameters
-    ----------
-    potentials : ndarray of shape (n, n_labels)
-        Scores of all examples. The example has the rows from `begin` on.
-    begin, size : int
-        First row and number of rows.
-    links : ndarray of shape (n_labels + 2, n_labels)
-        Score of each label (column) after each label (row), then as the first and as the last label.
-    best_scores : ndarray of shape (size, n_labels)
-        Output: best score of all labelings up to each position that end with each label.
+    Shapes: `potentials` (n, n_labels), `links` (n_labels + 2, n_labels), `best_scores` (size, n_labels).
     """
     n_labels = potentials.shape[1]
     rest = n_labels % 4

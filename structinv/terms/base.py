@@ -264,14 +264,10 @@ class Term(ABC):
 class Coordinates:
     """Term ``sum_i weights_i r_i(L_places_i f)``, for solvers for coefficients.
 
-    Parameters
-    ----------
-    places : slice
-        Numbers of functionals of a `RepresenterSpace`, where each functional has one number per output.
-    loss : ScalarLoss
-        Losses r_i.
-    weights : (n,) array
-        Weight of each loss.
+    - `places`: numbers of functionals of a `RepresenterSpace`, where each functional has one number per
+      output
+    - `loss`: losses r_i
+    - `weights` (n,): weight of each loss
     """
 
     places: slice
@@ -282,12 +278,7 @@ class Coordinates:
 def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
     """Return weights as an array; raise ValueError unless finite and non-negative.
 
-    Parameters
-    ----------
-    weights : float or (size,) array-like
-        Weights; a number is repeated.
-    size : int
-        Number of weights.
+    Shapes: `weights` (size,).
     """
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim == 0:

@@ -25,14 +25,9 @@ from .worst_case import WorstCase
 class BlockSizes:
     """Limits of memory for rows that are read in blocks.
 
-    Parameters
-    ----------
-    values : int, default=2**22
-        Approximate number of stored values of a block.
-    kept : int, default=2**25
-        Maximum number of stored values of rows that stay in memory between passes.
-    packed : float, default=infinity
-        Maximum number of bytes of packed dual variables in memory. The rest is on disk.
+    - `values`: approximate number of stored values of a block
+    - `kept`: maximum number of stored values of rows that stay in memory between passes
+    - `packed`: maximum number of bytes of packed dual variables in memory
     """
 
     values: int = 2**22
@@ -49,29 +44,7 @@ class BlockwiseTerm(Term):
 
     A block is a cut (consecutive rows), or a group of strips from different parts of the rows.
 
-    Parameters
-    ----------
-    source : RowSource
-        Source of the rows.
-    part : callable
-        Function that returns the losses of a block, a `WorstCase` of single rows.
-    labels : BoundStructure
-        Labels of all rows.
-    weights : (n_rows,) array
-        Weight of each row.
-    sizes : BlockSizes, optional
-        Limits of memory.
-
-    Attributes
-    ----------
-    cuts : list of slice
-        Rows of each cut.
-    strips : list of slice
-        Rows of each strip.
-    strip_edges : (n_strips + 1,) array of int
-        First row of each strip, and the number of rows.
-    sample : WorstCase
-        Losses of the first row, for properties that all blocks share.
+    Shapes: `weights` (n_rows,), `strip_edges` (n_strips + 1,).
     """
 
     def __init__(

@@ -30,44 +30,7 @@ class JointFeature(Term):
     The maximum is over the labelings that `argmax` finds, so it is correct only if `argmax` is. If the
     true labeling has a larger value, with difference and cost 0, it replaces the labeling found.
 
-    Parameters
-    ----------
-    X, y : sequences
-        Inputs and true labelings, any objects.
-    custom : Custom
-        Joint features, cost and argmax.
-    weights : float or (n,) array, default=1.0
-        Weight of each example, including C.
-    oracle : InvarianceOracle, optional
-        `Identity` or None: perturbations of custom objects are not supported.
-
-    Attributes
-    ----------
-    n_features : int
-        Number D of joint features.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is invalid, or a function returns an invalid value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.terms import Objective
-    >>> from structinv.solvers import FrankWolfe, Gap, solve
-    >>> from structinv.spaces import ExplicitSpace
-    >>> def joint_feature(x, y):
-    ...     return np.where(np.arange(3) == y, x, 0.0)
-    >>> def cost(y, y2):
-    ...     return float(y != y2)
-    >>> def argmax(x, w, y=None):
-    ...     costs = 0.0 if y is None else np.arange(3) != y
-    ...     return int(np.argmax(w * x + costs))
-    >>> term = JointFeature([1.0, 2.0, -1.0], [0, 1, 2], Custom(joint_feature, cost, argmax))
-    >>> found = solve(Objective(ExplicitSpace(3), [term]), FrankWolfe(), Gap(1e-6), random_state=0)
-    >>> found.status.value
-    'converged'
+    Shapes: `weights` (n,).
     """
 
     def __init__(

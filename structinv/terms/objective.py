@@ -19,12 +19,9 @@ from .planes import Planes
 class Value:
     """Value of the objective.
 
-    Parameters
-    ----------
-    upper : float
-        Upper bound; infinity if an oracle has none.
-    attained : float
-        Value for the perturbed samples that the oracles found; equal to `upper` for exact oracles.
+    - `upper`: upper bound; infinity if an oracle has none
+    - `attained`: value for the perturbed samples that the oracles found; equal to `upper` for exact
+      oracles
     """
 
     upper: float

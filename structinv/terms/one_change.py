@@ -32,47 +32,7 @@ class OneChange(WorstCase):
     labels it is exact for any exact oracle, by a search over all labelings with bounds. Otherwise
     `values` returns the upper bound with a separate perturbation for each label, and the value found.
 
-    Parameters
-    ----------
-    X : (n, d) array or CSR matrix
-        Rows without the intercept; CSR with sorted, unique indices.
-    y : (n * L,) array
-        True labels of the positions, one row after the other; see
-        `structinv.structures.multilabel.positions`.
-    oracle : InvarianceOracle
-        Oracle that does not depend on labels, because a row has several.
-    structure : Structure
-        Structure with ``one_row``, such as `Multilabel`.
-    weights : float or (n,) array, default=1.0
-        Weight of each row, including C.
-    classes : (2,) array, optional
-        Labels of "absent" and "present"; required if `y` has only one of them.
-    layout : Layout
-        Layout with L positions for every row.
-    cost, rescaling, position_weight
-        Arguments of `Structure.bind`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is invalid.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box
-    >>> from structinv.solvers import FrankWolfe, Gap, solve
-    >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Layout, Multilabel
-    >>> from structinv.terms import Objective, OneChange
-    >>> X = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [-1.0, -1.0]])
-    >>> structure, rows = Multilabel(), Layout.of_rows(4)
-    >>> y = structure.read_labels(X > 0, rows)
-    >>> layout = structure.positions(rows, len(y))
-    >>> term = OneChange(X, y, Box(0.5), structure, layout=layout)
-    >>> found = solve(Objective(ExplicitSpace(2, 2), [term]), FrankWolfe(), Gap(1e-4), random_state=0)
-    >>> found.status.value
-    'converged'
+    Shapes: `X` (n, d), `y` (n * L,), `weights` (n,), `classes` (2,).
     """
 
     def _check_structure(self, structure: Structure, oracle: InvarianceOracle) -> None:

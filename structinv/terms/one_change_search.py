@@ -27,19 +27,12 @@ ROUNDS = 3
 class JointViolation:
     """Worst labeling and perturbation of each row, with bounds.
 
-    Parameters
-    ----------
-    labels : (n, L) array of int
-        Worst labelings.
-    gains, costs : (n,) arrays
-        Score difference to the given labeling at the perturbed row, and cost there.
-    upper : (n,) array
-        Upper bound of the largest sum of both.
-    sizes : (n,) array
-        Sum of the absolute values of all summands of such differences, which bounds rounding errors; the
-        largest one found.
-    points : array, CSR matrix or keys of points, or None
-        Perturbed rows for `Space.normals`, if requested.
+    - `labels` (n, L): worst labelings
+    - `gains, costs` (n,): score difference to the given labeling at the perturbed row, and cost there
+    - `upper` (n,): upper bound of the largest sum of both
+    - `sizes` (n,): sum of the absolute values of all summands of such differences, which bounds rounding
+      errors; the largest one found
+    - `points`: perturbed rows for `Space.normals`, if requested
     """
 
     labels: np.ndarray
@@ -72,24 +65,7 @@ class OneChangeSearch:
       exceeds the best value;
     - a bound by position, and a few alternations between labelings and points.
 
-    Parameters
-    ----------
-    space : Space
-        Space of `f`.
-    f : element
-        Function that scores labels.
-    bound : CheckedOracle
-        Bound oracle of the rows.
-    labels : BoundStructure
-        Structure whose positions share one row, with the labels.
-    rows : slice or (n,) array of int
-        Numbers of the rows.
-    codes : (n, L) array of int
-        Given labelings, with which all others are compared.
-    costs : (n, L, 2) array
-        Cost of each label at each position, 0 for `codes`.
-    pairwise : (n_pairwise,) array, optional
-        Pairwise weights; those of f by default.
+    Shapes: `rows` (n,), `codes` (n, L), `costs` (n, L, 2), `pairwise` (n_pairwise,).
     """
 
     def __init__(
@@ -177,14 +153,7 @@ class OneChangeSearch:
     def largest_gains(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> OracleAnswers:
         """Return the largest score differences of labelings, without pairwise scores.
 
-        Parameters
-        ----------
-        some : (m,) array of int
-            Positions among the rows.
-        differ : (m, L) array of bool
-            Positions with another label than in `codes`.
-        points : bool, default=False
-            Whether the perturbed rows are required. Without effect on the other results.
+        Shapes: `some` (m,), `differ` (m, L).
         """
         factors = self.signs[some] * differ
         directions, assign = np.unique(factors, axis=0, return_inverse=True)
@@ -341,12 +310,7 @@ class OneChangeSearch:
         predictions are known up to ties. Otherwise the bound is over all labelings whose score some
         perturbation raises to that of `codes`.
 
-        Parameters
-        ----------
-        truth : (n, L) array of int
-            True labels.
-        rounding : (n,) array
-            Bound of the rounding error of a difference of two scores.
+        Shapes: `truth` (n, L), `rounding` (n,).
         """
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:

@@ -32,17 +32,10 @@ if TYPE_CHECKING:
 class Planes:
     """One plane per block, tight at a point f.
 
-    Parameters
-    ----------
-    normals : (m, D) array, CSR matrix or TensorRows
-        Normal of each plane.
-    offsets : (m,) array
-        Offset of each plane.
-    upper : (m,) array
-        Upper bound of each block's value at f; infinity if an oracle has none. It equals the value of
-        the plane for exact oracles.
-    plane_values : (m,) array
-        Value of each plane at f.
+    - `normals` (m, D): normal of each plane
+    - `offsets` (m,): offset of each plane
+    - `upper` (m,): upper bound of each block's value at f; infinity if an oracle has none
+    - `plane_values` (m,): value of each plane at f
     """
 
     normals: Normals
@@ -248,14 +241,7 @@ class PlaneSet:
 class WorkingSet:
     """Working set: planes of some blocks with their Gram matrix and dual variables.
 
-    Parameters
-    ----------
-    space : Space
-        Space of the normals.
-    weights : (n,) array
-        Weight of each block in the objective.
-    lower_bounds : (n,) array
-        Lower bound of each block, the offset of its null plane. The null plane is always in the set.
+    Shapes: `weights` (n,), `lower_bounds` (n,).
     """
 
     def __init__(self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray) -> None:
@@ -443,10 +429,7 @@ def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
 
     It has arrays of values, dual variables, counts and inner products.
 
-    Parameters
-    ----------
-    start : (n + 1,) array of int
-        Start of the planes of each block.
+    Shapes: `start` (n + 1,).
     """
     most = int(np.diff(start).max(initial=0))
     return np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty((most, most))
@@ -459,30 +442,8 @@ def simplex_ascent(gram, scores, order, start, weights, alphas, room, tolerance,
     The function ``sum_b c_b sum_j alpha_j offset_j - 1/2 |f|^2`` is maximized over `alphas`. They are
     non-negative, and their sum in each block is at most 1. The rest belongs to a null plane of value 0.
 
-    Parameters
-    ----------
-    gram : (at least m, at least m) array
-        Gram matrix of the normals; further entries are ignored.
-    scores, alphas : (m,) arrays
-        Values ``offset_j - <normal_j, f>`` of the planes at the current point, and dual variables. Both
-        are changed in place.
-    order : (m,) array of int
-        Planes in the order of their blocks.
-    start : (n + 1,) array of int
-        Block b has the planes ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
-    weights : (n,) array
-        Weight c_b of each block.
-    room : tuple of arrays
-        Workspace of `room_for`.
-    tolerance : float
-        Gap over these planes at which the passes end.
-    max_passes : int
-        Maximum number of passes over the blocks.
-
-    Returns
-    -------
-    float
-        Gap over these planes in the last pass.
+    Shapes: `gram` (at least m, at least m), `scores` (m,), `alphas` (m,), `order` (m,), `start` (n +
+    1,), `weights` (n,).
     """
     plane_values, block_alphas, known, products = room
     total = 0.0

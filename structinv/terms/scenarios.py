@@ -27,13 +27,7 @@ class ScenarioAnswer:
 
 
 def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[BoundOracle, ...]]:
-    """Return the scenarios of a structure's examples; see `BoundOracle.scenarios`.
-
-    Raises
-    ------
-    ValueError
-        If the oracle is a budget and the structure does not support it.
-    """
+    """Return the scenarios of a structure's examples; see `BoundOracle.scenarios`."""
     layout = labels.layout
     if layout is None or np.max(layout.lengths) == 1:
         # An example of a single row has no joint perturbations.
@@ -90,18 +84,11 @@ class ChosenLabels:
 
     In fractional labelings, a row may have several entries.
 
-    Parameters
-    ----------
-    places : (m,) array of int, or None
-        Position of the row of each entry; None for all rows in order.
-    groups : Layout or None
-        Entries of each block; None if each entry is a block.
-    labels : (m,) array of int
-        Label of each entry.
-    fractions : float or (m,) array
-        Fraction of the label in the row.
-    scenario, levels : (m,) arrays of int, or None for 0
-        Scenario and budget level of each entry.
+    - `places` (m,): position of the row of each entry; None for all rows in order
+    - `groups`: entries of each block; None if each entry is a block
+    - `labels` (m,): label of each entry
+    - `fractions` (m,): fraction of the label in the row
+    - `scenario, levels` (m,): scenario and budget level of each entry
     """
 
     places: np.ndarray | None

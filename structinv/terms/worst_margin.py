@@ -26,31 +26,6 @@ class WorstMargin(WorstCase):
 
     A point z and a slope p in the domain of ``L*(p) = r*(-p)`` give the plane
     ``l_i(g) >= -L*(p) - <p y_i z, g>``. It is tight at f if p = L'(u_i) and z attains u_i.
-
-    Parameters
-    ----------
-    X, y, oracle
-        Rows, labels of two classes, and oracle, as in `WorstCase`. Grades are ignored.
-    loss : ScalarLoss
-        Margin loss r, with slopes of at most 0.
-    weights, classes
-        Weights and labels, as in `WorstCase`.
-
-    Raises
-    ------
-    ValueError
-        If y does not have two classes or the loss is not decreasing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.losses import SquaredHinge
-    >>> from structinv.oracles import Box
-    >>> from structinv.spaces import ExplicitSpace
-    >>> term = WorstMargin(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), SquaredHinge())
-    >>> upper, attained = term.values(ExplicitSpace(1), np.array([1.0]))
-    >>> upper.tolist()
-    [0.0, 0.25]
     """
 
     def __init__(
@@ -82,16 +57,7 @@ class WorstMargin(WorstCase):
     ) -> Violations:
         """Return the points of the smallest margins, for `gains` and `unit_normals`.
 
-        Parameters
-        ----------
-        space : Space
-            Space of `f`.
-        f : element
-            Function at which margins are computed.
-        blocks : slice or (n,) array of int
-            Numbers of the rows.
-        points : bool, default=True
-            Whether `unit_normals` is called next. Otherwise the answer may be computed faster.
+        Shapes: `blocks` (n,).
         """
         return space.worst(f, self.bound, blocks, self.labels.competitors(blocks), points)
 

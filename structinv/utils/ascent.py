@@ -24,30 +24,7 @@ def ascend(plane_values, gram, known, alphas, n, weight, target, most_steps):
 
     The arrays may be longer than `n`. `plane_values` and `alphas` are changed in place.
 
-    Parameters
-    ----------
-    plane_values : (n,) array
-        Gradient ``b_j - weight <v_j, sum_k alpha_k v_k>``: the values of the planes.
-    gram : (n, n) array
-        Inner products ``<v_j, v_k>``. Only the rows of vertices that take part in a step are read.
-    known : (n,) array of int
-        Number of computed entries in each row of `gram`.
-    alphas : (n,) array
-        Dual variables.
-    n : int
-        Number of vertices.
-    weight : float
-        Weight of the block.
-    target : float
-        Duality gap at which the steps end: ``weight`` times the largest minus the average value.
-    most_steps : int
-        Maximum number of steps.
-
-    Returns
-    -------
-    int
-        Vertex whose row of `gram` is required and not computed, or -1 at the end. The caller computes it
-        and calls again.
+    Shapes: `plane_values` (n,), `gram` (n, n), `known` (n,), `alphas` (n,).
     """
     for _ in range(most_steps):
         best, highest, worst, lowest, mean, free = -1, 0.0, -2, np.inf, 0.0, 1.0

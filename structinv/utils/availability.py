@@ -12,32 +12,6 @@ def available_with_reason(check: Callable[[Any], None]) -> Callable[[Callable[..
     """Decorate a method that is available only if a check of the object passes.
 
     `available_if` of scikit-learn replaces the message of the check by its own.
-
-    Parameters
-    ----------
-    check : callable
-        Function of the object that raises AttributeError with the reason.
-
-    Returns
-    -------
-    callable
-        The decorator.
-
-    Examples
-    --------
-    >>> class Half:
-    ...     def check(self):
-    ...         raise AttributeError("run requires a motor")
-    ...
-    ...     @available_with_reason(check)
-    ...     def run(self):
-    ...         return 1
-    >>> hasattr(Half(), "run")
-    False
-    >>> Half().run()
-    Traceback (most recent call last):
-    ...
-    AttributeError: run requires a motor
     """
     return lambda method: _Available(method, check)
 

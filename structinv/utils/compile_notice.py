@@ -31,16 +31,7 @@ _displays: list[Display] = []
 
 
 class Clock:
-    """Wall time during which at least one thread was between `start` and `stop`.
-
-    Examples
-    --------
-    >>> clock = Clock()
-    >>> with clock:
-    ...     pass
-    >>> 0.0 < clock.seconds < 60.0
-    True
-    """
+    """Wall time during which at least one thread was between `start` and `stop`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,14 +68,7 @@ class Clock:
 
 @contextmanager
 def compiling_shown_by(display: Display) -> Iterator[None]:
-    """Pass the progress of compilation to a function instead of the terminal.
-
-    Parameters
-    ----------
-    display : callable
-        Function that takes a text: the progress during compilation, an empty text afterward. It is
-        called about every two seconds, from another thread.
-    """
+    """Pass the progress of compilation to a function instead of the terminal."""
     _displays.append(display)
     try:
         yield
@@ -93,20 +77,7 @@ def compiling_shown_by(display: Display) -> Iterator[None]:
 
 
 class CompileNotice:
-    """Log record of the first compilations, and progress on the terminal.
-
-    Parameters
-    ----------
-    clock : Clock
-        Clock that runs during compilation.
-
-    Attributes
-    ----------
-    silent : bool
-        Whether no message has been logged yet.
-    functions : int
-        Number of compilations so far.
-    """
+    """Log record of the first compilations, and progress on the terminal."""
 
     def __init__(self, clock: Clock) -> None:
         self.silent = True

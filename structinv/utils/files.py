@@ -16,27 +16,6 @@ def write_atomically(path: str | PathLike[str], data: bytes) -> None:
 
     The data are written to a temporary file in the same folder and flushed to disk. The temporary file
     is then renamed.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File to write. Links are followed; an existing file keeps its permissions.
-    data : bytes
-        Content of the file.
-
-    Raises
-    ------
-    OSError
-        If the folder does not exist or is not writable. An existing file is unchanged.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "numbers")
-    ...     write_atomically(path, b"1 2 3")
-    ...     path.read_bytes(), len(list(path.parent.iterdir()))
-    (b'1 2 3', 1)
     """
     with written_atomically(path) as stream:
         stream.write(data)
@@ -47,16 +26,6 @@ def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     """Open a stream of bytes for writing a file in parts, like `write_atomically`.
 
     The file appears at the end of the `with` block. An error in the block removes the temporary file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File to write.
-
-    Raises
-    ------
-    OSError
-        If the folder does not exist or is not writable.
     """
     if Path(path).exists() and not Path(path).is_file():
         # Pipes and devices such as /dev/stdout must be written to, not replaced.
@@ -85,14 +54,6 @@ def named_errors(path: str | PathLike[str]) -> Iterator[None]:
     """Add the path to an OSError without one, such as that of a full disk.
 
     The path also replaces that of a temporary file or folder next to it.
-
-    Examples
-    --------
-    >>> with named_errors("spam.model"):
-    ...     raise OSError(28, "No space left on device")
-    Traceback (most recent call last):
-        ...
-    OSError: [Errno 28] No space left on device: 'spam.model'
     """
     try:
         yield

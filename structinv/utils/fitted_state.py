@@ -25,21 +25,7 @@ def restorer(estimator: Any) -> Callable[[], None]:
 
 @contextmanager
 def restored_on_error(estimator: Any) -> Iterator[None]:
-    """Restore the attributes of an estimator after an error in a `with` block.
-
-    Examples
-    --------
-    >>> from sklearn.base import BaseEstimator
-    >>> estimator = BaseEstimator()
-    >>> estimator.coef_ = 1.0
-    >>> try:
-    ...     with restored_on_error(estimator):
-    ...         estimator.coef_, estimator.intercept_ = 2.0, 3.0
-    ...         raise ValueError
-    ... except ValueError:
-    ...     vars(estimator)
-    {'coef_': 1.0}
-    """
+    """Restore the attributes of an estimator after an error in a `with` block."""
     restore = restorer(estimator)
     try:
         yield

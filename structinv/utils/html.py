@@ -43,11 +43,6 @@ def escaped(text: object) -> str:
 
     Control characters, and characters that hide or reorder text, appear as in a string of Python.
     Attackers use them to make an edit invisible.
-
-    Examples
-    --------
-    >>> escaped("<b>fr\\u202eee</b>")
-    '&lt;b&gt;fr\\\\u202eee&lt;/b&gt;'
     """
     return text if isinstance(text, Html) else escape(visible(str(text)))
 
@@ -61,21 +56,7 @@ def table(
 ) -> str:
     """Return an HTML table in a box that scrolls.
 
-    Parameters
-    ----------
-    rows : iterable of sequences
-        Cells as text; they are escaped.
-    columns : sequence of str, default=()
-        Header; empty for none.
-    left : iterable of int, default=(0,)
-        Numbers of the columns that are aligned left. The others are aligned right, as numbers are.
-    row_names : bool, default=False
-        Whether the first cell of each row is the name of the row.
-
-    Examples
-    --------
-    >>> table([["free", 2]], ["word", "count"]).count("<td")
-    2
+    Shapes: `left` (0,).
     """
     aligned = frozenset(left)
     head = "".join(
@@ -108,15 +89,7 @@ def paragraphs(texts: Iterable[str]) -> str:
 def marked(parts: Iterable[Part]) -> str:
     """Return a text with its edits marked.
 
-    Parameters
-    ----------
-    parts : iterable of (kind, text)
-        Parts in the sequence of the text. `kind` is "kept", "deleted", "inserted" or "rescaled".
-
-    Examples
-    --------
-    >>> marked([("deleted", "free"), ("kept", " lunch")]).count("<del")
-    1
+    Shapes: `parts` (kind, text).
     """
     pieces = []
     for kind, text in parts:
@@ -128,19 +101,7 @@ def marked(parts: Iterable[Part]) -> str:
 def image(pixels: np.ndarray, alt: str, *, width: int = 96) -> str:
     """Return an image element with its pixels, a PNG without smoothing.
 
-    Parameters
-    ----------
-    pixels : ndarray of shape (height, width) or (height, width, 3)
-        Gray values or colors in [0, 1].
-    alt : str
-        Text for readers who do not see the image.
-    width : int, default=96
-        Width on the page.
-
-    Examples
-    --------
-    >>> image(np.zeros((2, 2)), "black").startswith('<img alt="black"')
-    True
+    Shapes: `pixels` (height, width) or (height, width, 3).
     """
     content = b64encode(png(pixels)).decode("ascii")
     style = f"width: {width}px; max-width: 100%; image-rendering: pixelated"
@@ -150,15 +111,7 @@ def image(pixels: np.ndarray, alt: str, *, width: int = 96) -> str:
 def png(pixels: np.ndarray) -> bytes:
     """Return the content of a PNG file with 8 bits per channel.
 
-    Parameters
-    ----------
-    pixels : ndarray of shape (height, width) or (height, width, 3)
-        Gray values or colors in [0, 1].
-
-    Examples
-    --------
-    >>> png(np.zeros((2, 3)))[:4]
-    b'\\x89PNG'
+    Shapes: `pixels` (height, width) or (height, width, 3).
     """
     values = np.rint(255 * np.clip(pixels, 0.0, 1.0)).astype(np.uint8)
     height, width = values.shape[:2]

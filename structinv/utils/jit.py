@@ -37,15 +37,6 @@ class _Compiler(event.Listener):
 
     Numba's events report compilations. They do not report the declaration of a function or the loading
     of its machine code: `_Deferred` and `_without_interrupts` time these.
-
-    Attributes
-    ----------
-    caches : bool
-        Whether the cache is writable, as far as known.
-    compiling : Clock
-        Compilations by Numba in any thread, also of functions outside this package.
-    preparing : Clock
-        Compilations, declarations and loading.
     """
 
     def __init__(self) -> None:
@@ -99,26 +90,6 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
     An interrupted compilation can make all later calls of compiled functions fail. Ctrl-C therefore
     takes effect after the compilation or loading, which takes a few seconds. It takes effect at once
     for functions that are already compiled.
-
-    Parameters
-    ----------
-    cache : bool
-        Whether machine code is cached on disk, if possible.
-    **options
-        Further options of `numba.njit`.
-
-    Returns
-    -------
-    callable
-        Decorator of a function.
-
-    Examples
-    --------
-    >>> @njit(cache=False, nogil=True)
-    ... def double(x):
-    ...     return 2 * x
-    >>> double(4)
-    8
     """
 
     def compiled(function: Callable) -> Any:
@@ -155,11 +126,6 @@ def save_one_at_a_time(lock: Any) -> None:
 
     Numba reads, extends and replaces the index of a function's machine code. Simultaneous writes lose
     entries.
-
-    Parameters
-    ----------
-    lock : multiprocessing.Lock
-        Lock shared by the processes.
     """
     cache: Any = caching.FunctionCache
     save = cache.save_overload
@@ -179,15 +145,6 @@ class _Deferred:
 
     Calls from Python and calls from compiled functions have separate dispatchers. The second has no
     Python wrapper and no cache, because the cache of the caller contains it.
-
-    Parameters
-    ----------
-    function : callable
-        Function to compile.
-    cache : bool
-        Whether machine code is cached on disk, if possible.
-    options : dict
-        Further options of `numba.njit`.
     """
 
     def __init__(self, function: Callable, cache: bool, options: dict[str, Any]) -> None:
@@ -364,14 +321,6 @@ class Stopwatch:
     """Wall time since construction, without the preparation of compiled functions.
 
     Preparation is compilation, declaration, or loading of machine code from the cache.
-
-    Examples
-    --------
-    >>> watch = Stopwatch()
-    >>> watch.compile_seconds
-    0.0
-    >>> 0.0 < watch.seconds < 60.0
-    True
     """
 
     def __init__(self) -> None:

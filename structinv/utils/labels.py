@@ -14,14 +14,7 @@ COLUMN = "column of X"
 
 
 def labels_of(given: Any, axis: int = -1) -> list[Any] | None:
-    """Return the labels of a table along an axis; None for arrays and other objects.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> labels_of(pandas.Series([1.0, 2.0], index=["ip", "port"])), labels_of([1.0, 2.0])
-    (['ip', 'port'], None)
-    """
+    """Return the labels of a table along an axis; None for arrays and other objects."""
     columns = getattr(given, "columns", None)
     labels = getattr(given, "index", None) if axis == 0 or columns is None else columns
     # Lists and strings have a method of this name.
@@ -46,38 +39,6 @@ def in_order(
 
     Arrays remain unchanged. The default labels 0, 1, 2, ... apply by position, unless they are the known
     labels.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for messages.
-    given : object
-        Table, array or number.
-    axis : {-1, 0}, default=-1
-        Axis with one entry per label.
-    known : collection of hashable objects, or None, default=None
-        Labels in their order. Without them, labels must be the numbers of the entries, in any order.
-    kind : str, default="column of X"
-        Phrase for a known label, for messages.
-
-    Raises
-    ------
-    TypeError
-        If the argument is a masked array.
-    ValueError
-        If the labels are not the known ones, each once.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> radius = pandas.Series([1.0, 2.0], index=["port", "ip"])
-    >>> in_order("radius", radius, known=["ip", "port"])
-    array([2., 1.])
-    >>> in_order("radius", radius)
-    Traceback (most recent call last):
-        ...
-    ValueError: radius must have no labels, because no column of X has a name, got 'port': pass X as a \
-data frame with names, or radius.to_numpy()
     """
     refuse_masked(name, given)
     places = places_of(name, given, axis, known, kind)

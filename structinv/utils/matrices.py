@@ -61,15 +61,7 @@ def refuse_masked(
 
 
 def refuse_half_or_masked(name: str, X: Any) -> None:
-    """Raise TypeError for masked arrays, and for float16 arrays or columns.
-
-    Examples
-    --------
-    >>> refuse_half_or_masked("X", np.zeros((2, 3), dtype=np.float16))
-    Traceback (most recent call last):
-        ...
-    TypeError: X must have dtype float32 or float64, got float16: pass X.astype(np.float32)
-    """
+    """Raise TypeError for masked arrays, and for float16 arrays or columns."""
     refuse_masked(name, X)
     listed = isinstance(X, (list, tuple))
     kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
@@ -84,12 +76,6 @@ def independent(rows: Matrix, given: Any) -> Matrix:
     """Return checked rows that the caller cannot overwrite, as a copy if necessary.
 
     Read-only rows, such as those of a memory-mapped file, are not copied.
-
-    Examples
-    --------
-    >>> X = np.zeros((2, 3))
-    >>> independent(X, X) is X, independent(X.copy(), X) is X
-    (False, False)
     """
     if sp.issparse(rows):
         parts = [(getattr(rows, name), getattr(given, name, None)) for name in CSR_ARRAYS]
@@ -116,15 +102,6 @@ def check_indices(name: str, X: Any, first: int = 0) -> None:
 
     Compiled functions would read outside the arrays. scikit-learn checks only the values. Objects other
     than sparse matrices are ignored. `first` is the number of the first row, for messages.
-
-    Examples
-    --------
-    >>> X = sp.csr_matrix(np.eye(2))
-    >>> X.indices[1] = 7
-    >>> check_indices("X", X)
-    Traceback (most recent call last):
-        ...
-    ValueError: X must have indices from 0 to 1, got 7 in row 1
     """
     if not sp.issparse(X):
         return
@@ -307,18 +284,6 @@ def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int 
     """Run a function on portions of rows, in several threads if there is enough work.
 
     All callers in the process share the threads of `allowed_threads`.
-
-    Parameters
-    ----------
-    work : callable
-        Function of a slice of rows. It should release the global interpreter lock.
-    n_rows : int
-        Number of rows.
-    size : int
-        Number of values, which determines the number of threads: one per 100,000 values.
-    most : int, optional
-        Maximum number of rows per portion; one portion per thread by default. Ctrl-C skips portions
-        that have not started, so smaller portions end the work sooner.
     """
     wanted = min(MOST_THREADS, size // VALUES_A_THREAD)
     n_threads = _take_threads(wanted) if wanted > 1 else 0
@@ -389,14 +354,7 @@ def longest_row(indptr: np.ndarray) -> int:
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenate ranges of integers; also return the range of each integer.
-
-    Examples
-    --------
-    >>> places, which = ranges(np.array([4, 0]), np.array([2, 1]))
-    >>> places.tolist(), which.tolist()
-    ([4, 5, 0], [0, 0, 1])
-    """
+    """Concatenate ranges of integers; also return the range of each integer."""
     which = np.repeat(np.arange(len(lengths)), lengths)
     first = starts - (np.cumsum(lengths) - lengths)
     return first[which] + np.arange(len(which)), which

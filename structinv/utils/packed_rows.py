@@ -15,12 +15,8 @@ from .matrices import ranges
 class RaggedLists:
     """One list of entries per row.
 
-    Parameters
-    ----------
-    counts : (n,) array of int
-        Number of entries of each row.
-    entries : tuple of (sum of counts,) arrays
-        Entries of all rows, row by row.
+    - `counts` (n,): number of entries of each row
+    - `entries` (sum of counts,): entries of all rows, row by row
     """
 
     counts: np.ndarray
@@ -64,20 +60,8 @@ class RaggedLists:
 class PackedRows:
     """Fixed-size arrays and lists of entries per row.
 
-    Parameters
-    ----------
-    arrays : tuple of (n, ...) arrays
-        Arrays with the rows on axis 0.
-    lists : tuple of RaggedLists
-        Lists of different lengths.
-
-    Examples
-    --------
-    >>> words = RaggedLists(np.array([2, 1]), (np.array([7, 8, 9]),))
-    >>> packed = PackedRows((np.array([1.0, 2.0]),), (words,))
-    >>> some = packed.take(np.array([1]))
-    >>> packed.put(np.array([0]), some).lists[0].entries
-    (array([9, 9]),)
+    - `arrays` (n, ...): arrays with the rows on axis 0
+    - `lists`: lists of different lengths
     """
 
     arrays: tuple[np.ndarray, ...]

@@ -12,13 +12,7 @@ MOST_ENTRIES, MOST_CHARACTERS = 20, 500
 
 
 def brief(value: Any) -> str:
-    """Return a value for messages; tables and large arrays by type and shape.
-
-    Examples
-    --------
-    >>> brief(0.5), brief(np.zeros((80, 5)))
-    ('0.5', 'ndarray of shape (80, 5)')
-    """
+    """Return a value for messages; tables and large arrays by type and shape."""
     shape = getattr(value, "shape", ())
     small = isinstance(value, np.ndarray) and value.size <= MOST_ENTRIES
     if not isinstance(shape, tuple) or not shape or small:
@@ -42,28 +36,7 @@ def check_integer(
     *,
     optional: bool = False,
 ) -> None:
-    """Raise TypeError or ValueError if `value` is not an integer in a range.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter in messages.
-    value : object
-        Value of the parameter.
-    least, most : int
-        Bounds; no upper bound by default.
-    what : str
-        Things whose number is `most`, for messages.
-    optional : bool, default=False
-        Whether None is allowed.
-
-    Examples
-    --------
-    >>> check_integer("n_neighbors", 9, 2, 5, "reference rows")
-    Traceback (most recent call last):
-        ...
-    ValueError: n_neighbors must be at least 2 and at most 5, the number of reference rows, got 9
-    """
+    """Raise TypeError or ValueError if `value` is not an integer in a range."""
     if optional and value is None:
         return
     allowed = f"{'None or ' if optional else ''}an integer of at least {least}"
@@ -87,28 +60,7 @@ def check_number(
     strict: bool = False,
     finite: bool = True,
 ) -> None:
-    """Raise TypeError or ValueError if `value` is not a real number in a range.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter in messages.
-    value : object
-        Value of the parameter.
-    minimum, maximum : float
-        Bounds; 0 and infinity by default.
-    strict : bool, default=False
-        Whether `value` must be above `minimum`.
-    finite : bool, default=True
-        Whether infinity is an error.
-
-    Examples
-    --------
-    >>> check_number("tol", 0, strict=True)
-    Traceback (most recent call last):
-        ...
-    ValueError: tol must be a number above 0, got 0
-    """
+    """Raise TypeError or ValueError if `value` is not a real number in a range."""
     allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
     if not np.isfinite(minimum):
         allowed = "a finite number"

@@ -14,23 +14,7 @@ _clock: ContextVar[PassClock | None] = ContextVar("passes", default=None)
 
 
 class PassClock:
-    """Progress of passes, passed to a display at intervals.
-
-    Parameters
-    ----------
-    display : callable
-        Function of the finished fraction of the rows and the estimated remaining seconds.
-    pause : float
-        Minimum time between two calls in seconds, also before the first.
-
-    Examples
-    --------
-    >>> clock = PassClock(lambda share, seconds: print(share, seconds < 1), pause=0.0)
-    >>> for done in (0, 1, 2):
-    ...     clock(done, 4)
-    0.25 True
-    0.5 True
-    """
+    """Progress of passes, passed to a display at intervals."""
 
     def __init__(self, display: Display, pause: float) -> None:
         self.display = display

@@ -27,31 +27,12 @@ def method(owner: Any, name: str) -> str:
 
 
 def is_third_party(plugin: Any) -> bool:
-    """Return True if the class of an object is defined outside this package.
-
-    Examples
-    --------
-    >>> from structinv.oracles import Box
-    >>> is_third_party(Box(0.1)), is_third_party(type("Mine", (Box,), {})(0.1))
-    (False, True)
-    """
+    """Return True if the class of an object is defined outside this package."""
     return not type(plugin).__module__.startswith(_OURS)
 
 
 def clone_and_pickle(plugin: Any, name: str) -> tuple[Any, Any]:
-    """Return a clone and a restored pickle of a plug-in.
-
-    Raises
-    ------
-    CheckError
-        If one of them fails; the message begins with `name`.
-
-    Examples
-    --------
-    >>> from structinv.losses import Hinge
-    >>> clone_and_pickle(Hinge(), "Hinge")
-    (Hinge(), Hinge())
-    """
+    """Return a clone and a restored pickle of a plug-in."""
     try:
         return clone(plugin), pickle.loads(pickle.dumps(plugin))
     except Exception as error:
@@ -65,22 +46,7 @@ def writes(plugin: Any, name: str) -> bool:
 
 
 def ask(plugin: Any, source: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``call(*arguments)``, with read-only arrays for a third-party plug-in.
-
-    Raises
-    ------
-    ValueError
-        If the plug-in modifies an array; the message names `source`.
-
-    Examples
-    --------
-    >>> def halve(x):
-    ...     x /= 2
-    >>> ask(halve, "halve", halve, np.ones(2))
-    Traceback (most recent call last):
-        ...
-    ValueError: halve must not change its inputs: copy them first (output array is read-only)
-    """
+    """Return ``call(*arguments)``, with read-only arrays for a third-party plug-in."""
     return ask_third_party(source, call, *arguments) if is_third_party(plugin) else call(*arguments)
 
 
@@ -97,33 +63,7 @@ def ask_third_party(source: str, call: Callable[..., Any], *arguments: Any) -> A
 def numbers(
     source: str, what: str, value: Any, shape: tuple[int | str, ...], *, finite: bool = True
 ) -> np.ndarray:
-    """Validate a returned array of real numbers; convert to float64 if not float32.
-
-    Parameters
-    ----------
-    source : str
-        Class and method for messages.
-    what : str
-        Name of the return value for messages.
-    value : object
-        Return value.
-    shape : tuple of int and str
-        Required shape; a string stands for any length.
-    finite : bool, default=True
-        Whether infinity is an error. NaN is always an error.
-
-    Returns
-    -------
-    array
-        Validated array, without a copy if possible.
-
-    Raises
-    ------
-    TypeError
-        If the value is not an array of real numbers.
-    ValueError
-        If the shape is wrong, or if the array contains NaN or disallowed infinity.
-    """
+    """Validate a returned array of real numbers; convert to float64 if not float32."""
     array = table(source, what, value, shape)
     if not (all_finite(array) if finite else not np.any(np.isnan(array))):
         bad = "not finite" if finite else "NaN"
@@ -132,15 +72,7 @@ def numbers(
 
 
 def table(source: str, what: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
-    """Validate a returned array like `numbers`, but allow NaN and infinity.
-
-    Raises
-    ------
-    TypeError
-        If the value is not an array of real numbers.
-    ValueError
-        If the shape is wrong.
-    """
+    """Validate a returned array like `numbers`, but allow NaN and infinity."""
     if not isinstance(value, np.ndarray):
         raise TypeError(
             f"{source} must return {what} as an array of shape {_text(shape)}, got {_kind(value)}"
@@ -156,15 +88,7 @@ def table(source: str, what: str, value: Any, shape: tuple[int | str, ...]) -> n
 
 
 def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], size: int) -> np.ndarray:
-    """Validate a returned array of integers from 0 to ``size - 1``.
-
-    Raises
-    ------
-    TypeError
-        If the value is not an array of integers.
-    ValueError
-        If the shape or the range is wrong.
-    """
+    """Validate a returned array of integers from 0 to ``size - 1``."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
         got = f"dtype {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
         raise TypeError(f"{source} must return {what} as an array of integers, got {got}")
@@ -178,15 +102,7 @@ def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], s
 
 
 def number(source: str, what: str, value: Any, *, least: float, finite: bool = True) -> float:
-    """Validate a returned number, which must be at least `least`.
-
-    Raises
-    ------
-    TypeError
-        If the value is not a real number.
-    ValueError
-        If it is too small, NaN, or disallowed infinity.
-    """
+    """Validate a returned number, which must be at least `least`."""
     array = np.asarray(value) if np.isscalar(value) or isinstance(value, np.ndarray) else None
     if array is None or array.shape != () or array.dtype.kind not in "fiu":
         raise TypeError(f"{source} must return {what} as a number, got {_kind(value)}")
@@ -201,20 +117,7 @@ def repeats(source: str, what: str, kept: np.ndarray, ask: Callable[[], np.ndarr
 
     This usually detects functions that draw at random or depend on other rows.
 
-    Parameters
-    ----------
-    source : str
-        Class and method for messages.
-    what : str
-        Name of the return value for messages.
-    kept : (n, ...) array
-        Return value for all rows.
-    ask : callable
-        Function without arguments that returns the value for the last row, (1, ...).
-
-    Examples
-    --------
-    >>> repeats("function", "members", np.array([[1.0], [2.0]]), lambda: np.array([[2.0]]))
+    Shapes: `kept` (n, ...).
     """
     last = kept[-1:]
     if not last.size:
@@ -229,13 +132,7 @@ def repeats(source: str, what: str, kept: np.ndarray, ask: Callable[[], np.ndarr
 
 
 def grades(source: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
-    """Validate returned grades, which must be in [0, 1].
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the type, the shape or the range is wrong.
-    """
+    """Validate returned grades, which must be in [0, 1]."""
     array = numbers(source, "grades", value, shape)
     if array.size and (array.min() < 0.0 or array.max() > 1.0 + 1e-9):
         raise ValueError(
@@ -247,19 +144,7 @@ def grades(source: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
 def members(source: str, value: Any, X: np.ndarray) -> np.ndarray:
     """Validate a returned list of perturbed samples, with the sample itself first.
 
-    Parameters
-    ----------
-    source : str
-        Class and method for messages.
-    value : object
-        Return value.
-    X : (n, d) array
-        Samples.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the value is not a finite array of shape (n, s, d) with ``value[:, 0] == X``.
+    Shapes: `X` (n, d).
     """
     table = numbers(source, "members", value, (X.shape[0], "s", X.shape[1]))
     if table.shape[1] == 0:
@@ -277,21 +162,7 @@ def members(source: str, value: Any, X: np.ndarray) -> np.ndarray:
 def rows(source: str, value: Any, X: Matrix, shape: tuple[int, int]) -> Matrix:
     """Validate one returned point per row: an array, or CSR for sparse rows.
 
-    Parameters
-    ----------
-    source : str
-        Class and method for messages.
-    value : object
-        Return value.
-    X : (n, d) array or CSR matrix
-        All rows, already validated; arrays shared with `X` are not checked again.
-    shape : pair of int
-        Required shape.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the type or the shape is wrong, or if the indices of a CSR matrix are invalid.
+    Shapes: `X` (n, d).
     """
     if value is X and X.shape == shape:
         return value
@@ -323,35 +194,6 @@ def reset_declarations(
 
     ``__init_subclass__`` calls this function. A subclass with a new method then does not inherit
     declarations about the old one.
-
-    Parameters
-    ----------
-    kind : type
-        New class.
-    base : type
-        Root class with the default declarations.
-    methods : collection of str
-        Methods that the declarations describe.
-    declared : collection of str
-        Names of the declarations, which are attributes or methods.
-
-    Examples
-    --------
-    >>> class Greeting:
-    ...     short = False
-    ...     def __init_subclass__(cls):
-    ...         reset_declarations(cls, Greeting, {"word"}, {"short"})
-    >>> class Hello(Greeting):
-    ...     short = True
-    ...     def word(self):
-    ...         return "hi"
-    >>> class Named(Hello):
-    ...     pass
-    >>> class Long(Named):
-    ...     def word(self):
-    ...         return "good morning"
-    >>> Named.short, Long.short
-    (True, False)
     """
     classes = kind.__mro__[: kind.__mro__.index(base)]
     defining = [each for each in classes if vars(each).keys() & set(methods)]

@@ -23,25 +23,7 @@ def largest_on_interval(
     going from the highest order to the first. Rounding can hide a root only where the value differs from
     the maximum by rounding.
 
-    Parameters
-    ----------
-    coefficients : (n, p + 1) array
-        Coefficient of ``t ** k`` in column k.
-    low, high : float
-        Ends of the interval, ``low <= high``.
-
-    Returns
-    -------
-    t : (n,) array of float64
-        Maximizers; 0 if it is one of several, otherwise the smallest.
-    values : (n,) array of float64
-        Maxima.
-
-    Examples
-    --------
-    >>> t, values = largest_on_interval(np.array([[1.0, 4.0, -1.0]]), 0.0, 5.0)
-    >>> t, values
-    (array([2.]), array([5.]))
+    Shapes: `coefficients` (n, p + 1); returns `t` (n,), `values` (n,).
     """
     table = np.ascontiguousarray(coefficients, dtype=np.float64)
     t, values = np.empty(len(table)), np.empty(len(table))
@@ -58,14 +40,7 @@ def largest_on_interval(
 def smallest_on_interval(
     coefficients: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimize each polynomial over t in [low, high], like `largest_on_interval`.
-
-    Examples
-    --------
-    >>> t, values = smallest_on_interval(np.array([[1.0, -4.0, 1.0]]), 0.0, 5.0)
-    >>> t, values
-    (array([2.]), array([-3.]))
-    """
+    """Minimize each polynomial over t in [low, high], like `largest_on_interval`."""
     t, values = largest_on_interval(-np.asarray(coefficients, dtype=np.float64), low, high)
     return t, -values
 
@@ -73,26 +48,7 @@ def smallest_on_interval(
 def squared_distances(squares: np.ndarray, cross: np.ndarray, gram: np.ndarray) -> np.ndarray:
     r"""Compute the polynomials :math:`|z - \sum_k t^k x_k|^2` from inner products.
 
-    Parameters
-    ----------
-    squares : (...) array
-        Inner product ``<z, z>`` of each pair of a point and a curve.
-    cross : (..., p + 1) array
-        Inner products ``<z, x_k>``; x_0 is the point of the curve at t = 0.
-    gram : (..., p + 1, p + 1) array
-        Inner products ``<x_j, x_k>``.
-
-    Returns
-    -------
-    (..., 2 p + 1) array
-        Coefficients of powers of t; the leading dimensions of the arguments are broadcast. Distances
-        much smaller than the points lose about half of their digits by cancellation.
-
-    Examples
-    --------
-    >>> z, curve = np.array([0.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> squared_distances(z @ z, curve @ z, curve @ curve.T)
-    array([ 5., -4.,  1.])
+    Shapes: `cross` (..., p + 1), `gram` (..., p + 1, p + 1); returns (..., 2 p + 1).
     """
     size = cross.shape[-1]
     shape = np.broadcast_shapes(np.shape(squares), cross.shape[:-1], gram.shape[:-2])
@@ -144,16 +100,7 @@ def _root(c, slopes, factor, left, right, rising):
 def largest_place(c, low, high, places, new_places, work):
     """Return maximizer and maximum of one polynomial on an interval within [-1, 1].
 
-    Parameters
-    ----------
-    c : (p + 1,) array
-        Coefficients. The last one is nonzero unless it is the only one.
-    low, high : float
-        Ends of the interval.
-    places, others : (p + 3,) arrays
-        Work space.
-    work : (2, p + 2) array
-        Work space.
+    Shapes: `c` (p + 1,), `places` (p + 3,), `others` (p + 3,), `work` (2, p + 2).
     """
     # The ends of the interval, and the sorted roots of the derivative between them.
     count = 2

@@ -13,17 +13,7 @@ LOST = (OSError, ValueError)
 
 
 class Quiet:
-    """Stream that ignores the errors of another stream, which may be None.
-
-    Examples
-    --------
-    >>> import io
-    >>> closed = io.StringIO()
-    >>> closed.close()
-    >>> print("lost", file=Quiet(closed))
-    >>> Quiet(closed).isatty(), Quiet(None).isatty()
-    (False, False)
-    """
+    """Stream that ignores the errors of another stream, which may be None."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -20,21 +20,9 @@ _MOST_OF_A_CELL = 100
 class Summary:
     """Title, named values and notes of a result.
 
-    Parameters
-    ----------
-    title : str
-        First line, such as "Certificate of 200 samples".
-    values : dict of str
-        Values by name, already formatted.
-    notes : list of str, default=[]
-        Sentences below the values, such as advice.
-
-    Examples
-    --------
-    >>> print(Summary("Solution: converged", {"relative gap": "1e-04"}, ["No advice."]).text())
-    Solution: converged
-      relative gap  1e-04
-    No advice.
+    - `title`: first line, such as "Certificate of 200 samples"
+    - `values`: values by name, already formatted
+    - `notes`: sentences below the values, such as advice
     """
 
     title: str
@@ -57,28 +45,12 @@ class Summary:
 class Table:
     """Title, columns and rows of a result, with notes.
 
-    Parameters
-    ----------
-    title : str
-        First line.
-    columns : list of str
-        Header; empty for none.
-    rows : list of sequences of str
-        Cells, already formatted.
-    notes : list of str, default=[]
-        Lines below the rows.
-    left : tuple of int, default=(0,)
-        Numbers of the columns that are aligned left; the others are aligned right.
-    indent : str, default="  "
-        Blanks in front of each row of the `repr`.
-
-    Examples
-    --------
-    >>> print(Table("Two words", ["word", "count"], [("free", "2"), ("lunch", "10")]).text())
-    Two words
-      word   count
-      free       2
-      lunch     10
+    - `title`: first line
+    - `columns`: header; empty for none
+    - `rows`: cells, already formatted
+    - `notes`: lines below the rows
+    - `left` (0,): numbers of the columns that are aligned left; the others are aligned right
+    - `indent`: blanks in front of each row of the `repr`
     """
 
     title: str
@@ -144,44 +116,20 @@ class Tabulated:
 
 
 def number_of(number: int, one: str, several: str | None = None) -> str:
-    """Format a number with its noun, such as "1 image" or "6 images".
-
-    Examples
-    --------
-    >>> number_of(1, "image"), number_of(6, "image"), number_of(2, "class", "classes")
-    ('1 image', '6 images', '2 classes')
-    """
+    """Format a number with its noun, such as "1 image" or "6 images"."""
     return f"{number} {one if number == 1 else several or one + 's'}"
 
 
 def share(which: np.ndarray) -> str:
-    """Format the share of true values with their number, such as "0.75 (3 of 4)".
-
-    Examples
-    --------
-    >>> share(np.array([True, True, False, True]))
-    '0.75 (3 of 4)'
-    """
+    """Format the share of true values with their number, such as "0.75 (3 of 4)"."""
     return f"{np.mean(which):.4g} ({how_many(which)})"
 
 
 def how_many(which: np.ndarray) -> str:
-    """Format the number of true values, such as "3 of 4".
-
-    Examples
-    --------
-    >>> how_many(np.array([True, True, False, True]))
-    '3 of 4'
-    """
+    """Format the number of true values, such as "3 of 4"."""
     return f"{np.count_nonzero(which)} of {len(which)}"
 
 
 def one_line(value: Any) -> str:
-    """Return the `repr` in one line of at most 80 characters.
-
-    Examples
-    --------
-    >>> one_line(list(range(30)))
-    '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, ...'
-    """
+    """Return the `repr` in one line of at most 80 characters."""
     return shorten(repr(value), 80, placeholder=" ...")

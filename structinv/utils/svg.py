@@ -27,12 +27,8 @@ _MOST_DECADES = 6
 class Line:
     """Points of a plot that are connected.
 
-    Parameters
-    ----------
-    name : str
-        Name in the legend.
-    x, y : sequence of float
-        Coordinates of the points.
+    - `name`: name in the legend
+    - `x, y`: coordinates of the points
     """
 
     name: str
@@ -53,32 +49,6 @@ def line_plot(
     """Return a plot of lines.
 
     Points that are not finite are left out, and on a logarithmic scale those that are not positive.
-
-    Parameters
-    ----------
-    lines : sequence of Line
-        Lines, at most four.
-    alt : str
-        Text for readers who do not see the plot: the finding.
-    x_label, y_label : str
-        Quantities with their units.
-    log : bool, default=False
-        Whether the vertical axis is logarithmic.
-    shares : bool, default=False
-        Whether the vertical axis has percentages from 0 to 100.
-    diagonal : bool, default=False
-        Whether to draw the diagonal from (0, 0) to (1, 1).
-
-    Returns
-    -------
-    str
-        SVG element; empty if there is no point.
-
-    Examples
-    --------
-    >>> line = Line("svm", [0, 1], [0.9, 0.4])
-    >>> line_plot([line], "It falls.", x_label="K", y_label="y").startswith("<svg")
-    True
     """
     shown = [_usable(line, log) for line in lines]
     shown = [line for line in shown if len(line.x)]
@@ -106,27 +76,7 @@ def histogram(
 ) -> str:
     """Return overlaid histograms with common bins.
 
-    Parameters
-    ----------
-    groups : dict of str to ndarray of shape (n,)
-        Values by name, at most four groups; infinite values are left out.
-    alt : str
-        Text for readers who do not see the plot: the finding.
-    x_label, y_label : str
-        Quantities with their units.
-    mark : float, default=None
-        Value with a vertical line.
-
-    Returns
-    -------
-    str
-        SVG element; empty if there is no finite value.
-
-    Examples
-    --------
-    >>> found = histogram({"svm": np.array([1.0, 2.0])}, "Two.", x_label="margin", y_label="samples")
-    >>> found.startswith("<svg")
-    True
+    Shapes: `groups` (n,).
     """
     finite = {name: values[np.isfinite(values)] for name, values in groups.items()}
     every = np.concatenate([*finite.values(), np.zeros(0)])

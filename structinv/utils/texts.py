@@ -15,29 +15,12 @@ _LENGTH_LIMIT = 40
 
 
 def after_edits(parts: Iterable[Part]) -> str:
-    """Return the text after the edits, from its parts.
-
-    Examples
-    --------
-    >>> after_edits([("deleted", "free"), ("kept", " lunch "), ("inserted", "now")])
-    ' lunch now'
-    """
+    """Return the text after the edits, from its parts."""
     return "".join(text for kind, text in parts if kind != "deleted")
 
 
 def as_texts(X: Any) -> list[str]:
-    """Return texts as a list.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `X` is not a list, an array or a column of strings, or if it is empty.
-
-    Examples
-    --------
-    >>> as_texts(("free money", "see you"))
-    ['free money', 'see you']
-    """
+    """Return texts as a list."""
     allowed = "X must be a list of texts"
     if isinstance(X, (str, bytes)):
         raise TypeError(f"{allowed}, got a single {type(X).__name__}; write [text]")

@@ -12,21 +12,7 @@ TIES = 32 * float(np.finfo(np.float64).eps)
 def first_best(values: np.ndarray) -> np.ndarray:
     """Return the position of the largest value of each row, the first of equal ones.
 
-    Parameters
-    ----------
-    values : array of shape (n, m)
-        Values, m >= 1. A row without a finite maximum has the position of `numpy.argmax`.
-
-    Returns
-    -------
-    array of int of shape (n,)
-        Positions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> first_best(np.array([[1.0, 0.3, 0.1 + 0.2], [0.0, 0.3, 0.1 + 0.2]]))
-    array([0, 1])
+    Shapes: `values` (n, m); returns (n,).
     """
     best = np.max(values, axis=1, keepdims=True)
     finite = np.isfinite(best)
@@ -37,23 +23,7 @@ def first_best(values: np.ndarray) -> np.ndarray:
 def best_first(values: np.ndarray, most: int | None = None) -> np.ndarray:
     """Return the positions of values, the largest first and equal ones in order.
 
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Values. Neighbors in the sorted sequence are equal if they differ by rounding errors only.
-    most : int, optional
-        Number of positions (>= 1); all by default.
-
-    Returns
-    -------
-    array of int of shape (n,) or (most,)
-        Positions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> best_first(np.array([0.3, 0.1 + 0.2, 0.5]))
-    array([2, 0, 1])
+    Shapes: `values` (n,); returns (n,) or (most,).
     """
     if most is not None and len(values) > most:
         last = np.partition(values, -most)[-most]

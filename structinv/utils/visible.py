@@ -15,35 +15,18 @@ def visible(text: str) -> str:
 
     Tabs and line ends remain. Control characters, and characters that hide or reorder text, appear as
     in a string of Python. Attackers use them to make an edit invisible, or to control a terminal.
-
-    Examples
-    --------
-    >>> visible("fr\\u202eee \\x1b[2J")
-    'fr\\\\u202eee \\\\x1b[2J'
     """
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def shown(value: object, most: int = 60) -> str:
-    """Return a value as one visible line of about `most` characters.
-
-    Examples
-    --------
-    >>> shown("two\\nlines"), shown("x" * 100, 8)
-    ('two\\\\nlines', 'xxxx ... (92 more characters) ... xxxx')
-    """
+    """Return a value as one visible line of about `most` characters."""
     text = visible(shortened(str(value), most))
     return text.replace("\n", "\\n").replace("\t", "\\t")
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text without its middle if it has more characters than `most`.
-
-    Examples
-    --------
-    >>> shortened("abcdefghij" * 10, 8)
-    'abcd ... (92 more characters) ... ghij'
-    """
+    """Return a text without its middle if it has more characters than `most`."""
     more = len(text) - most
     if more <= 0:
         return text
@@ -52,13 +35,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def listed(names: Iterable[object], most: int = 10) -> str:
-    """Return names in one visible line, at most the first ones.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
+    """Return names in one visible line, at most the first ones."""
     each = list(map(shown, names))
     more = len(each) - most
     return ", ".join(each[:most]) + (f" and {more} more" if more > 0 else "")

@@ -26,12 +26,7 @@ def warn_of_fill(part: Any, X: Matrix) -> None:
     Images with varied borders have no warning. The same holds for a fill with values of the image, and
     for transformations that never fill, such as flips.
 
-    Parameters
-    ----------
-    part : object
-        An oracle, or an object made of oracles.
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Images.
+    Shapes: `X` (n_samples, n_features).
     """
     names: dict[str, list[str]] = {}
     for oracle in image_oracles(part):

@@ -22,28 +22,6 @@ class ImageCurve(BaseEstimator):
     r"""Polynomial approximation of transformed images, for `Trajectory`.
 
     The image at the value ``neutral + t`` is approximated by :math:`x + \sum_k t^k x_k`.
-
-    Parameters
-    ----------
-    oracle : ImageOracle
-        Oracle with an interval and a single axis or direction, such as `Rotations`, `Scalings` or
-        ``Shears(axes=0)``.
-    degree : int
-        Degree of the polynomial (>= 1).
-    ends : pair of float
-        Smallest and largest t.
-    method : {"fit", "taylor"}, default="fit"
-        "fit" is least squares at Chebyshev nodes of the interval, with the exact image at t = 0.
-        "taylor" uses differences of transformed images near t = 0, after the `smoothing` of the
-        oracle. Their distance is one pixel, since interpolated images have kinks at t = 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Rotations
-    >>> curve = ImageCurve(Rotations(interval=(-20, 20)), 2, (-20.0, 20.0), "fit")
-    >>> curve(np.eye(9)[:3]).shape
-    (3, 2, 9)
     """
 
     def __init__(

@@ -33,17 +33,11 @@ from .image_paths import ImagePath
 class MemberTable:
     """Parameters of the transformations of an orbit or a cover, the identity first.
 
-    Parameters
-    ----------
-    family : ndarray of int of shape (n_members,)
-        Index of the family of each transformation, -1 for the identity.
-    value : ndarray of shape (n_members,)
-        Value of the parameter.
-    warps : ndarray of shape (n_members, 6)
-        Coefficients of the geometric maps.
-    place : ndarray of int of shape (1 + n_values * n_families,)
-        Index in this table of the identity and of each value in each family, sorted by value. Equal
-        transformations share an index.
+    - `family` (n_members,): index of the family of each transformation, -1 for the identity
+    - `value` (n_members,): value of the parameter
+    - `warps` (n_members, 6): coefficients of the geometric maps
+    - `place` (1 + n_values * n_families,): index in this table of the identity and of each value in each
+      family, sorted by value
     """
 
     family: np.ndarray
@@ -317,21 +311,7 @@ def member_table(
 ) -> MemberTable:
     """Return the table of distinct transformations with these values in all families.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m,)
-        Values of the parameter.
-    n_families : int
-        Number of families.
-    neutral : float
-        Value of the identity.
-    warps_at : callable
-        Function from families, (k,), and values, (k,), to coefficients of maps, (k, 6).
-
-    Returns
-    -------
-    MemberTable
-        The identity and all other transformations, sorted by value and family.
+    Shapes: `values` (m,).
     """
     family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
     value = np.r_[neutral, np.repeat(values, n_families)]

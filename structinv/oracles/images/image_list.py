@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 class MovedImages(Changes):
     """Images transformed by fixed maps, which are computed once.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Images.
-    maps : ImageMaps
-        Maps from pixels to pixels.
-    names : sequence of str, default=None
-        Names of the maps.
-    weights : array of shape (n_members,), default=None
-        Probabilities of the maps, up to a factor.
+    Shapes: `X` (n_samples, n_features), `weights` (n_members,).
     """
 
     def __init__(
@@ -84,16 +75,7 @@ class MovedImages(Changes):
 class CoverOfImages(MovedImages):
     """Cover of a continuous set of transformed images, with a local search.
 
-    Parameters
-    ----------
-    oracle : ImageOracle
-        Oracle with an interval.
-    X : array or CSR matrix of shape (n_samples, n_features)
-        Images.
-    maps : ImageMaps
-        Maps of the cover.
-    names : sequence of str
-        Names of the maps.
+    Shapes: `X` (n_samples, n_features).
     """
 
     scored = False

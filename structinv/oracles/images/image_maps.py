@@ -126,14 +126,10 @@ class ImageMaps:
 
     The maps act on the pixels, equally in each channel.
 
-    Parameters
-    ----------
-    shape : ImageShape
-        Shape of the images.
-    indptr, indices, data : arrays
-        Matrices in CSR format: row p of map s is ``data[indptr[s, p]:indptr[s, p + 1]]``.
-    constant : array of shape (n_maps, n_pixels)
-        Constant terms of the maps; zero unless the background is numeric.
+    - `shape`: shape of the images
+    - `indptr, indices, data`: matrices in CSR format: row p of map s is ``data[indptr[s, p]:indptr[s, p
+      + 1]]``
+    - `constant` (n_maps, n_pixels): constant terms of the maps; zero unless the background is numeric
     """
 
     shape: ImageShape

@@ -30,29 +30,7 @@ def mesh_of(
     :math:`g_r` and :math:`g_c` are the largest differences of neighboring pixels in the cells of the
     way, along both axes. The change is also at most the largest difference of any two pixels there.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Images.
-    shape : ImageShape
-        Shape of the images.
-    ends : pair of arrays of shape (g, 6)
-        Warps of neighboring values of the cover.
-    turned : array of shape (g,)
-        Angles of rotation of the sources between these values, in radians; 0 for motion on lines.
-    fill : int
-        Code of the fill beyond the border.
-    background : float
-        Intensity of the background.
-    unitary : bool
-        Whether intensities are multiplied by |J|^-1/2.
-    points : array of shape (n, s, d)
-        Transformed images of the cover, the unperturbed one included.
-
-    Returns
-    -------
-    array of shape (n,)
-        Bounds of the distances.
+    Shapes: `X` (n, d), `ends` (g, 6), `turned` (g,), `points` (n, s, d); returns (n,).
     """
     if not len(turned):
         return np.zeros(len(X))

@@ -124,33 +124,8 @@ def furthest(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Maximize ``<v, z - background>`` over the images z of a path, for each row.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Images.
-    V : array of shape (p, d)
-        Directions.
-    assign : array of int of shape (n,)
-        Index of the direction of each row.
-    shape : ImageShape
-        Shape of the images.
-    path : ImagePath
-        Warps of the transformation.
-    fill : int
-        Code of the fill beyond the border.
-    background : float
-        Intensity of the background.
-
-    Returns
-    -------
-    values : array of shape (n,)
-        Maxima.
-    positions : array of shape (n,)
-        Positions s of the maxima on the path.
-    hidden : array of shape (n,)
-        Bounds of the rounding errors of the maxima.
-
-    The result is None if the path has too many crossings, or if a source is too far from the image.
+    Shapes: `X` (n, d), `V` (p, d), `assign` (n,); returns `values` (n,), `positions` (n,), `hidden`
+    (n,).
     """
     warps = np.ascontiguousarray(path.warps, dtype=np.float64)
     # Rotations have a period of 2 pi.

@@ -42,25 +42,7 @@ def nodes_and_weights(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes of a quadrature rule on an interval, and their weights.
 
-    Parameters
-    ----------
-    nodes : int
-        Number of nodes.
-    rule : {None, "gauss", "spaced"}
-        None is "spaced" for a periodic density on a whole period, unless its peak is too narrow for
-        equidistant nodes. Otherwise None is "gauss".
-    ends : pair of float
-        Ends of the interval.
-    density : tuple
-        Arguments of `log_density`: distribution, value of the identity, spread.
-    periodic : bool
-        Whether both ends of the interval give the same transformation.
-
-    Returns
-    -------
-    values, weights : arrays of shape (m,)
-        Increasing values and weights with sum 1. m is `nodes`, or smaller if the interval has fewer
-        floating-point numbers.
+    Returns `values, weights` (m,).
     """
     distribution, neutral, spread = density
     if rule is None:

@@ -22,25 +22,7 @@ def halve(
 ) -> Ends:
     """Improve values, points and scores in place, and return halved intervals.
 
-    Parameters
-    ----------
-    change : callable
-        Function from values, (n,), to points, (n, d).
-    score : callable
-        Function from points, (n, d), to scores, (n,), which are maximized.
-    value : array of shape (n,)
-        Best values so far; overwritten.
-    ends : pair of arrays of shape (n,)
-        Lower and upper ends of the intervals around the values.
-    points : array of shape (n, d)
-        Points of the best values; overwritten.
-    reached : array of shape (n,)
-        Scores of the points; overwritten.
-
-    Returns
-    -------
-    pair of arrays of shape (n,)
-        Ends of the intervals around the best values, half as long as before.
+    Shapes: `value` (n,), `ends` (n,), `points` (n, d), `reached` (n,); returns (n,).
     """
     low, high = ends
     left, right = (low + value) / 2, (value + high) / 2
@@ -65,25 +47,7 @@ def passes_by(
 ) -> bool:
     """Return True if a local search finds a value whose transformed image equals `z`.
 
-    Parameters
-    ----------
-    z : array of shape (d,)
-        Image.
-    entry_tolerance : float
-        Largest difference of equal entries.
-    steps : array of shape (m,)
-        Increasing values, the starting points of the search.
-    points : array of shape (m, d)
-        Transformed images at these values.
-    change : callable
-        Function from values, (k,), to transformed images, (k, d).
-    smooth : bool
-        Whether the image depends continuously on the value; False for the nearest pixel.
-
-    Returns
-    -------
-    bool
-        False may be wrong if the images at `steps` are far apart.
+    Shapes: `z` (d,), `steps` (m,), `points` (m, d).
     """
 
     def closeness(points: np.ndarray) -> np.ndarray:

@@ -13,19 +13,7 @@ _SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflec
 def step_of(shape: ImageShape, warps: np.ndarray, distance: float) -> float:
     """Return a difference of values that moves no pixel by more than 1e-6 pixels.
 
-    Parameters
-    ----------
-    shape : ImageShape
-        Shape of the images.
-    warps : array of shape (2, 6)
-        Warps at two values near the identity.
-    distance : float
-        Distance of these values.
-
-    Returns
-    -------
-    float
-        Step of the parameter; at most 1e-4.
+    Shapes: `warps` (2, 6).
     """
     ends = sources_of(shape, warps)
     speed = np.max(np.abs(ends[0] - ends[1])) / distance

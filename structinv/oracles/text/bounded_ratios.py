@@ -37,25 +37,8 @@ def occurrence_gains(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bound the gain of ``a - theta q`` for each created or removed occurrence.
 
-    Parameters
-    ----------
-    V : array of shape (p, d)
-        Directions of counted features.
-    slopes : array of shape (p,)
-        theta of each direction.
-    normalization : Normalization
-        Values of the features, and norm.
-    features, counts : arrays of int of shape (n_pairs,)
-        Distinct pairs of a feature and its count in a text.
-    n_created : int
-        Number of occurrences of a feature that edits create at most.
-
-    Returns
-    -------
-    created : array of shape (p, d)
-        Bound for each created occurrence.
-    removed : array of shape (p, n_pairs)
-        Bound for each removed occurrence.
+    Shapes: `V` (p, d), `slopes` (p,), `features` (n_pairs,), `counts` (n_pairs,); returns `created` (p,
+    d), `removed` (p, n_pairs).
     """
     fine, terms, norm = slopes[:, None] * normalization.squares, normalization.terms, normalization.norm
     created = V - fine
@@ -90,14 +73,9 @@ def occurrence_gains(
 class BoundedChanges:
     """Bounds of the ratios of some texts, and the best edits that are found.
 
-    Attributes
-    ----------
-    values, upper : arrays of shape (n,)
-        Largest ratio found, and upper bound of all ratios.
-    edits : PlacedEdits
-        Edits that attain `values`.
-    kinds : array of str of shape (n,)
-        Kind of these edits.
+    - `values, upper` (n,): largest ratio found, and upper bound of all ratios
+    - `edits`: edits that attain `values`
+    - `kinds` (n,): kind of these edits
     """
 
     values: np.ndarray
@@ -110,12 +88,8 @@ class BoundedChanges:
 class BoundedRatios(ABC):
     """Bounds of the scores of edited texts.
 
-    Parameters
-    ----------
-    documents : Documents
-        Texts.
-    normalization, edit, most, tolerance
-        See `RatioSearch`.
+    - `documents`: texts
+    - `normalization, edit, most, tolerance`: see `RatioSearch`
     """
 
     documents: Documents

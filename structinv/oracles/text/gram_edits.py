@@ -24,14 +24,9 @@ from .text_spots import new_features, worst_spots
 class GramTexts:
     """Texts with the n-grams of their features.
 
-    Parameters
-    ----------
-    documents : Documents
-        Texts.
-    grams : Grams
-        N-grams of the features.
-    normalization : Normalization
-        Values of counted features.
+    - `documents`: texts
+    - `grams`: N-grams of the features
+    - `normalization`: values of counted features
     """
 
     documents: Documents
@@ -80,17 +75,9 @@ class GramEdits:
     - Deletions may create any n-gram of three tokens or more, or not, whichever is worse.
     - Inserted tokens create the best n-grams of that many tokens, regardless of their neighbors.
 
-    Parameters
-    ----------
-    texts : GramTexts
-        Texts.
-    edit : {"drop", "add", "replace"}
-        Kind of edit.
-    most : int
-        Maximum number of edits per text (>= 1).
-    allowed : array of int or None
-        Numbers of the tokens that may be inserted; None for all. Tokens without a feature are always
-        allowed.
+    - `edit`: kind of edit
+    - `most`: maximum number of edits per text (>= 1)
+    - `allowed`: numbers of the tokens that may be inserted; None for all
     """
 
     texts: GramTexts
@@ -103,14 +90,7 @@ class GramEdits:
     ) -> tuple[PlacedEdits, np.ndarray]:
         """Return the edits of texts with the largest sums of gains, and these sums.
 
-        Parameters
-        ----------
-        rows : array of int of shape (n,)
-            Numbers of the texts.
-        gains : array of shape (p, n_gains)
-            Results of `GramTexts.gains`.
-        assign : array of int of shape (n,)
-            Row of `gains` for each text.
+        Shapes: `rows` (n,), `gains` (p, n_gains), `assign` (n,).
         """
         most, n = self._most(rows), len(rows)
         what = f"{most} token edits of each of {n} texts"

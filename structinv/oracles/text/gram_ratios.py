@@ -18,14 +18,9 @@ from .text_grams import Documents, Grams, PlacedEdits
 class GramRatios(BoundedRatios):
     """Bounds of the scores of edited texts, for rows of n-grams of words.
 
-    Parameters
-    ----------
-    documents, normalization, edit, most
-        See `BoundedRatios`.
-    grams : Grams
-        N-grams of the features.
-    allowed : array of int or None
-        Numbers of the tokens that may be inserted; None for all.
+    - `documents, normalization, edit, most`: see `BoundedRatios`
+    - `grams`: N-grams of the features
+    - `allowed`: numbers of the tokens that may be inserted; None for all
     """
 
     grams: Grams

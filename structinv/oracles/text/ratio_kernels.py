@@ -29,18 +29,7 @@ def skyband(v, order, most, heap, kept):
 
     A word dominates another one if it precedes it in `order` and has at least its value `v`.
 
-    Parameters
-    ----------
-    v : array of shape (d,)
-        Values.
-    order : array of int of shape (n,)
-        Words.
-    most : int
-        Number of dominating words.
-    heap : array of shape (most,)
-        Workspace.
-    kept : array of int of shape (n,)
-        Output: words.
+    Shapes: `v` (d,), `order` (n,), `heap` (most,), `kept` (n,).
     """
     n_heap, n_kept = 0, 0
     for j in order:
@@ -482,48 +471,9 @@ def worst_ratios(
     bounds the ratios of all others (Dinkelbach 1967). The lines ``a = H(theta) + theta q`` bound the
     region of all pairs (q, a). The search adds the line that cuts off the largest ratio below the lines.
 
-    Parameters
-    ----------
-    rows : array of shape (n,)
-        Numbers of the rows.
-    indptr, indices, counts : arrays
-        Words of each row, with their counts.
-    n_unknown : array of shape (n_rows,)
-        Numbers of tokens without a feature.
-    down, up, more_down, more_up : arrays
-        Maximum changes of the count of each word of a row by edits. The last two are the changes by
-        insertions if `replaces` is true: then as many tokens are inserted as deleted, some of them
-        perhaps without a feature.
-    V : array of shape (p, d)
-        Directions v.
-    assign : array of shape (n,)
-        Index of the direction of each row.
-    s : array of shape (d,)
-        Factors of the squared length.
-    terms, lengths : arrays
-        t(c) and the terms of q for the count c, at position c + `zero`.
-    norm : int
-        `NONE`, `L1` or `L2`.
-    least : float
-        Lower bound of q of a nonzero row.
-    where, words, signs : arrays
-        Words to insert into a row that lacks them, and whether the count rises or falls. Those of
-        direction p are ``words[where[2 p] : where[2 p + 1]]`` for theta >= 0, then those for theta < 0.
-    limits : array of int of shape (n_rows,)
-        Maximum number of edits.
-    emptied : array of bool of shape (n_rows,)
-        Whether edits may delete all words. Then the search is for rows with a word of the text, and for
-        the ratio 0.
-    guards : bool
-        Whether `limits` of such rows allow that all counts become 0.
-    tolerance : float
-        Relative tolerance of the ratios.
-    values, upper : arrays of shape (n,)
-        Outputs: largest ratio found, and upper bound.
-    moves : array of int of shape (n_entries,)
-        Output: changes of the counts of the words of each row.
-    added, amounts : arrays of int of shape (n, most)
-        Outputs: inserted words that the row lacks, and their counts; the amount is 0 if there is none.
+    Shapes: `rows` (n,), `n_unknown` (n_rows,), `V` (p, d), `assign` (n,), `s` (d,), `limits` (n_rows,),
+    `emptied` (n_rows,), `values` (n,), `upper` (n,), `moves` (n_entries,), `added` (n, most), `amounts`
+    (n, most).
     """
     widest, most = 0, added.shape[1]
     for r in rows:

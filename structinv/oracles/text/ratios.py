@@ -28,15 +28,10 @@ _UNCHECKED = 1e6
 class CountedWords:
     """Words of texts, with their counts.
 
-    Parameters
-    ----------
-    indptr, indices : arrays of int64
-        Features of each text, increasing.
-    plus, minus : arrays of int64 of shape (n_entries,)
-        Number of tokens of the text that raise and lower the count of the feature. A token lowers the
-        count only for hashed features with alternating signs.
-    n_unknown : array of int64 of shape (n_texts,)
-        Number of tokens without a feature.
+    - `indptr, indices`: features of each text, increasing
+    - `plus, minus` (n_entries,): number of tokens of the text that raise and lower the count of the
+      feature
+    - `n_unknown` (n_texts,): number of tokens without a feature
     """
 
     indptr: np.ndarray
@@ -74,14 +69,9 @@ class Normalization:
 
     The value of feature j is ``scale_j t(c_j) / |(scale_1 t(c_1), ...)|``, where ``c_j`` is its count.
 
-    Parameters
-    ----------
-    terms : {"counts", "binary", "sublinear"}
-        t(c): c, 1 or ``1 + log c``; 0 for the count 0.
-    norm : {"l1", "l2"} or None
-        Norm; None divides by 1.
-    scale : array of shape (d,)
-        Factors of the features before the norm.
+    - `terms`: t(c): c, 1 or ``1 + log c``; 0 for the count 0
+    - `norm`: norm; None divides by 1
+    - `scale` (d,): factors of the features before the norm
     """
 
     terms: str
@@ -132,14 +122,11 @@ class Normalization:
 class WordChanges:
     """Largest ratios of some texts along their directions, with edits.
 
-    Attributes
-    ----------
-    values, upper : arrays of shape (n,)
-        Largest ratio found, and upper bound of all ratios.
-    moves : array of int64 of shape (n_entries,)
-        Changes of the counts of the words of all texts, by the edits that attain `values`.
-    added, amounts : arrays of int64 of shape (n, most)
-        Inserted words that the text lacks, with the changes of their counts; 0 if there is none.
+    - `values, upper` (n,): largest ratio found, and upper bound of all ratios
+    - `moves` (n_entries,): changes of the counts of the words of all texts, by the edits that attain
+      `values`
+    - `added, amounts` (n, most): inserted words that the text lacks, with the changes of their counts; 0
+      if there is none
     """
 
     values: np.ndarray
@@ -174,20 +161,12 @@ class WordChanges:
 class RatioSearch:
     """Search for the edits of words with the largest scores.
 
-    Parameters
-    ----------
-    words : CountedWords
-        Texts.
-    normalization : Normalization
-        Values of the features.
-    edit : {"drop", "add", "replace", "edit"}
-        Kind of edit: "edit" deletes or inserts.
-    most : int
-        Maximum number of edits of a text.
-    rising, falling : arrays of bool of shape (d,)
-        Whether an inserted token can raise or lower the count of a feature.
-    tolerance : float
-        Relative difference of bounds and attained ratios at which the search ends.
+    - `words`: texts
+    - `normalization`: values of the features
+    - `edit`: kind of edit: "edit" deletes or inserts
+    - `most`: maximum number of edits of a text
+    - `rising, falling` (d,): whether an inserted token can raise or lower the count of a feature
+    - `tolerance`: relative difference of bounds and attained ratios at which the search ends
     """
 
     words: CountedWords
@@ -203,14 +182,7 @@ class RatioSearch:
 
         The ratio is ``<v, t(c)> / |scale t(c)|``.
 
-        Parameters
-        ----------
-        V : array of shape (p, d)
-            Directions v, which include the factors `scale`.
-        assign : array of int64 of shape (n,)
-            Index of the direction of each text.
-        rows : slice or array of int
-            Numbers of the texts; all by default.
+        Shapes: `V` (p, d), `assign` (n,).
         """
         words, V = self.words.take(rows), np.ascontiguousarray(V, dtype=np.float64)
         limits, emptied, to_zero = self._emptied(words)

@@ -22,14 +22,9 @@ from .vectorizers import normalization_of
 class ReadTexts:
     """Texts as a fitted vectorizer reads them.
 
-    Parameters
-    ----------
-    reader : TokenReader
-        Reader of the tokens.
-    normalization : Normalization
-        Values of the features, and norm of the rows.
-    tokens : sequence of sequences of str
-        Tokens of each text.
+    - `reader`: reader of the tokens
+    - `normalization`: values of the features, and norm of the rows
+    - `tokens`: tokens of each text
     """
 
     reader: TokenReader

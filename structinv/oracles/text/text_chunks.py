@@ -132,16 +132,10 @@ class Chunks(TokenReader):
 class ChunkRatios(BoundedRatios):
     """Bounds of the scores of edited texts, for tokens that blanks separate.
 
-    Parameters
-    ----------
-    documents, normalization, edit, most
-        See `BoundedRatios`.
-    reader : Chunks
-        Reader of the features.
-    names : list of str
-        Tokens by number.
-    allowed : array of int
-        Numbers of the tokens that may be inserted.
+    - `documents, normalization, edit, most`: see `BoundedRatios`
+    - `reader`: reader of the features
+    - `names`: tokens by number
+    - `allowed`: numbers of the tokens that may be inserted
     """
 
     reader: Chunks

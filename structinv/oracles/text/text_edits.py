@@ -28,17 +28,6 @@ class TextEdits(InvarianceOracle):
     """Token edits of given texts, as perturbations of their rows.
 
     S(x) contains the rows of all edited texts.
-
-    Parameters
-    ----------
-    texts : ReadTexts
-        Texts, in the sequence of the rows.
-    edits : TokenEdits
-        Edits.
-    tolerance : float, default=1e-14
-        Relative difference of bounds and attained values at which the search ends.
-    bounds : bool, default=True
-        Whether answers have upper bounds. Without bounds, S(x) contains the edits that the search finds.
     """
 
     supports_sparse = True
@@ -60,18 +49,7 @@ class TextEdits(InvarianceOracle):
         return repr(self.edits)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return what identifies the edits of these texts, in short form.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Ignored.
-
-        Returns
-        -------
-        dict
-            Edits, tokens of all texts, values and norm of the features.
-        """
+        """Return what identifies the edits of these texts, in short form."""
         texts = "\n".join(map(" ".join, self.texts.tokens)).encode(errors="surrogatepass")
         normalization = self.texts.normalization
         return {

@@ -23,12 +23,8 @@ UNKNOWN = -1
 class Documents:
     """Texts as sequences of token numbers.
 
-    Parameters
-    ----------
-    starts : array of int64 of shape (n_texts + 1,)
-        Text i has the tokens ``tokens[starts[i] : starts[i + 1]]``.
-    tokens : array of int64 of shape (n_tokens,)
-        Numbers of the tokens; `UNKNOWN` for tokens that occur in no feature.
+    - `starts` (n_texts + 1,): text i has the tokens ``tokens[starts[i] : starts[i + 1]]``
+    - `tokens` (n_tokens,): numbers of the tokens; `UNKNOWN` for tokens that occur in no feature
     """
 
     starts: np.ndarray
@@ -70,15 +66,10 @@ class Documents:
 class PlacedEdits:
     """Token edits of some texts, with their places.
 
-    Parameters
-    ----------
-    counts : array of int64 of shape (n,)
-        Number of edits of each text.
-    spots : array of int64 of shape (n, most)
-        Increasing places in the text: the deleted or replaced token, or the token after an inserted
-        one. The length of the text means its end.
-    tokens : array of int64 of shape (n, most)
-        Numbers of the inserted tokens.
+    - `counts` (n,): number of edits of each text
+    - `spots` (n, most): increasing places in the text: the deleted or replaced token, or the token after
+      an inserted one
+    - `tokens` (n, most): numbers of the inserted tokens
     """
 
     counts: np.ndarray
@@ -119,24 +110,7 @@ class PlacedEdits:
 class Grams:
     """N-gram features as a prefix tree of tokens.
 
-    Parameters
-    ----------
-    grams : sequence of sequences of str
-        Tokens of each feature.
-
-    Attributes
-    ----------
-    numbers : dict of str to int
-        Number of each token that occurs in a feature.
-    longest : int
-        Number of tokens of the longest feature, n.
-    orders : array of int64 of shape (n_features,)
-        Number of tokens of each feature.
-    codes, nodes : arrays of int64 of shape (n_inner,)
-        Edges of the tree: ``codes`` are sorted numbers ``node * n_tokens + token``, ``nodes`` are the
-        next nodes. The node of a single token is its number.
-    features : array of int64 of shape (n_nodes,)
-        Feature of each node, or -1.
+    Shapes: `orders` (n_features,), `codes` (n_inner,), `nodes` (n_inner,), `features` (n_nodes,).
     """
 
     def __init__(self, grams: Sequence[Sequence[str]]) -> None:
@@ -240,12 +214,9 @@ class Grams:
 class CreatableFeatures:
     """Features that deletions of tokens can create.
 
-    Parameters
-    ----------
-    where : array of int64 of shape (n_tokens + 1,)
-        Features that end at token t are ``entries[where[t] : where[t + 1]]``.
-    entries : array of int64 of shape (n, 4)
-        Feature, order, number of deletions just before its last token, and total number of deletions.
+    - `where` (n_tokens + 1,): features that end at token t are ``entries[where[t] : where[t + 1]]``
+    - `entries` (n, 4): feature, order, number of deletions just before its last token, and total number
+      of deletions
     """
 
     where: np.ndarray

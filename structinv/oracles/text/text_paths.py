@@ -97,32 +97,9 @@ def worst_deletions(
 ):  # fmt: skip
     """Compute the worst deletions of `most` tokens or fewer of each text.
 
-    Parameters
-    ----------
-    starts : array of shape (n_texts + 1,)
-        Start of each text in the sequence of all tokens.
-    ending : array of shape (n_tokens, n)
-        Feature of each order that ends at each token, or -1; n >= 2.
-    where, entries : arrays
-        Features that deletions can create, in the format of `CreatableFeatures`.
-    exact : bool
-        Whether created bigrams always count. Otherwise they count only with a positive gain.
-    rows : array of shape (n,)
-        Numbers of the texts.
-    gains : array of shape (p, n_features)
-        Gain per unit of each feature along each direction.
-    assign : array of shape (n,)
-        Index of the direction of each text.
-    most : int
-        Maximum number of deletions per text.
-    removal : array of shape (n_longest, n + 1)
-        Workspace: gain of the removal of the features that end at each token, by order and in total.
-    best, previous : arrays of shape (n_longest + 1, most + 1, n - 1)
-        Workspaces: gains of the dynamic program, and the last steps.
-    credit : array of shape (n - 1, most + 1, most + 1)
-        Workspace: gains of created features.
-    counts, spots, values : arrays
-        Outputs for each text: number of deletions, their places, and their gain.
+    Shapes: `starts` (n_texts + 1,), `ending` (n_tokens, n), `rows` (n,), `gains` (p, n_features),
+    `assign` (n,), `removal` (n_longest, n + 1), `best` (n_longest + 1, most + 1, n - 1), `previous`
+    (n_longest + 1, most + 1, n - 1), `credit` (n - 1, most + 1, most + 1).
     """
     longest = ending.shape[1]
     for r in range(len(rows)):

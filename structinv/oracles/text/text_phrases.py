@@ -94,19 +94,7 @@ class Phrases(TokenReader):
 def search_in_places(
     ratios: BoundedRatios, names: list[str], kept: list[list[int]], texts: Sequence[Tokens]
 ) -> Search:
-    """Return the search for the worst edits, with places in the texts.
-
-    Parameters
-    ----------
-    ratios : BoundedRatios
-        Bounds of the scores.
-    names : list of str
-        Tokens by number; the last one is that of the number -1.
-    kept : list of lists of int
-        Places of the tokens that the edits count, for each text.
-    texts : sequence of sequences of str
-        Tokens of the texts.
-    """
+    """Return the search for the worst edits, with places in the texts."""
 
     def worst(V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found:
         changes = ratios.worst(V * ratios.normalization.scale, assign, rows)

@@ -19,26 +19,8 @@ def new_features(
     Each edit creates m features of order m. If `repeats` is true, each is the best one. Otherwise it is
     the next best feature that the text lacks.
 
-    Parameters
-    ----------
-    indptr, indices : arrays
-        Features of each text.
-    rows, gains, assign : arrays
-        The same as in `worst_deletions`.
-    ranked : array of shape (p, n, n_listed)
-        Features that may be created, for each direction and order, best first.
-    n_ranked : array of shape (p, n)
-        Number of these features with a positive gain.
-    repeats : bool
-        Whether a feature counts every occurrence.
-    most : int
-        Maximum number of edits per text.
-    marks : array of int of shape (n_features,)
-        Workspace, initially -1.
-    created : array of int of shape (n, most, n_created)
-        Output: features that each edit creates, or -1.
-    creation : array of shape (n, most)
-        Output: gains of these features.
+    Shapes: `ranked` (p, n, n_listed), `n_ranked` (p, n), `marks` (n_features,), `created` (n, most,
+    n_created), `creation` (n, most).
     """
     for r in range(len(rows)):
         gain_of, p = gains[assign[r]], assign[r]
@@ -69,27 +51,7 @@ def worst_spots(
 ):  # fmt: skip
     """Compute the worst edits at `most` places or fewer of each text.
 
-    Parameters
-    ----------
-    starts, ending : arrays
-        The same as in `worst_deletions`.
-    between : bool
-        Whether tokens are inserted between others. Otherwise edits delete or replace tokens.
-    places : bool
-        Whether places matter; they do not if inserted single words break no n-gram.
-    certain : bool
-        Whether an edited token always removes its own feature, also with a negative gain.
-    rows, gains, assign, most : arrays and int
-        The same as in `worst_deletions`.
-    created, creation : arrays
-        Outputs of `new_features`; `created` has no columns for deletions.
-    scores : array of shape (n_tokens,)
-        Workspace: score of each token of the longest text.
-    listed : array of int of shape (most,)
-        Workspace: places.
-    counts, spots, inserted, values : arrays
-        Outputs for each text: number of edits, their places by decreasing gain, inserted words as
-        features (-1: an unknown word), and gain. If places do not matter, they are the end of the text.
+    Shapes: `scores` (n_tokens,), `listed` (most,).
     """
     longest, creates, inner = ending.shape[1], created.shape[2] > 0, 1 if between else 0
     for r in range(len(rows)):

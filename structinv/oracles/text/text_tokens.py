@@ -43,13 +43,9 @@ _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 class Placed:
     """Edits of the tokens of one text.
 
-    Attributes
-    ----------
-    deleted : list of int
-        Positions of deleted or replaced tokens, increasing.
-    inserted : list of (int, str)
-        New tokens, each with the position of the token that it precedes or replaces; the number of
-        tokens is the position of the end.
+    - `deleted`: positions of deleted or replaced tokens, increasing
+    - `inserted` (int, str): new tokens, each with the position of the token that it precedes or
+      replaces; the number of tokens is the position of the end
     """
 
     deleted: list[int] = field(default_factory=list)
@@ -87,14 +83,10 @@ class Placed:
 class Found:
     """Worst edits of some texts along their directions.
 
-    Attributes
-    ----------
-    values, upper : arrays of shape (n,)
-        Scores of the edited texts that are found, and upper bounds of the scores of all edited texts.
-    counts : callable
-        Function that returns the counts of the features of these edited texts, (n, d).
-    placed : callable
-        Function from the place of a text among them to its edits.
+    - `values, upper` (n,): scores of the edited texts that are found, and upper bounds of the scores of
+      all edited texts
+    - `counts`: function that returns the counts of the features of these edited texts, (n, d)
+    - `placed`: function from the place of a text among them to its edits
     """
 
     values: np.ndarray
@@ -113,13 +105,7 @@ class Search(Protocol):
 
 
 class TokenReader(ABC):
-    """Reader of the tokens of texts, as a vectorizer reads them.
-
-    Parameters
-    ----------
-    step : fitted CountVectorizer, TfidfVectorizer or HashingVectorizer
-        The vectorizer.
-    """
+    """Reader of the tokens of texts, as a vectorizer reads them."""
 
     # Whether tokens are the words of the vectorizer, and whether their worst edits are found.
     reads_words = True
@@ -183,13 +169,7 @@ class TokenReader(ABC):
         """Return the search for the worst edits of texts."""
 
     def allowed(self, entries: Sequence[Any]) -> list[str]:
-        """Return allowed tokens as the vectorizer reads them.
-
-        Raises
-        ------
-        ValueError
-            If an entry is not a single token.
-        """
+        """Return allowed tokens as the vectorizer reads them."""
         found = [list(self.tokens(str(entry))) for entry in entries]
         for entry, tokens in zip(entries, found, strict=True):
             if len(tokens) != 1:
@@ -205,11 +185,6 @@ class TokenReader(ABC):
         """Return the parts of edited texts.
 
         Each part has a kind, "kept", "deleted" or "inserted", and its text.
-
-        Raises
-        ------
-        ValueError
-            If the vectorizer would not find the edited tokens in a text.
         """
         found = []
         for place, each in enumerate(zip(texts, tokens, placed, strict=True)):
@@ -325,13 +300,7 @@ class Words(TokenReader):
         return codes
 
     def name_of(self, code: int) -> str:
-        """Return a token with a code.
-
-        Raises
-        ------
-        ValueError
-            If no token is found for a hashed column.
-        """
+        """Return a token with a code."""
         names = self._names
         if code not in names:
             known = self._known if hashes(self.step) else self.step.vocabulary_

@@ -27,23 +27,7 @@ WORK_ROWS = 3
 def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the words with a positive gain of addition, best first, per direction.
 
-    Parameters
-    ----------
-    V : array of shape (p, d)
-        Directions.
-    value : array of shape (d,)
-        Largest increase of each word; 0 for words that may not be added.
-    most : int
-        Number of words required per direction.
-
-    Returns
-    -------
-    start : array of int of shape (p + 1,)
-        Direction p has the words ``order[start[p]:start[p + 1]]``.
-    order : array of int
-        Words of all directions.
-    listed : array of bool of shape (p, d)
-        Mask of the words of each direction.
+    Shapes: `V` (p, d), `value` (d,); returns `start` (p + 1,), `listed` (p, d).
     """
     words, most, listed = [], max(most, 1), np.zeros(V.shape, dtype=bool)
     for v, mask in zip(V, listed, strict=True):
@@ -67,46 +51,9 @@ def worst_edits(
 
     If gains are equal, the first words of the row come before later ones and before added words.
 
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        Rows in CSR format, each word once.
-    V : array of shape (p, d)
-        Directions, C-contiguous.
-    assign : array of int of shape (n,)
-        Index of the direction of each row.
-    K : int
-        Maximum number of edits per row.
-    low, high : float
-        Range of the factors of words in the row.
-    value : array of shape (d,)
-        Largest increase of each word, 0 if not allowed; empty if no word may be added.
-    present : bool
-        Whether words in the row may also be increased.
-    ranks, order, listed : arrays
-        Outputs of `ranked` for K plus the length of the longest row.
-    rho : array of shape (K + 1,)
-        Grade for each number of edits, 1 for none; empty for oracles without grades.
-    cost : array of shape (n,)
-        Costs r, which the grades multiply.
-    guesses : array of shape (n,)
-        Guess of the K-th largest gain of each row; 0 for no guess.
-    values, sizes : arrays of shape (n,)
-        Outputs: maxima, costs included, and bounds of ``<|v|, |z|>``.
-    grades : array of shape (n,)
-        Output: grades of the maximizers, if there are grades.
-    edited : array of shape (nnz,)
-        A copy of ``data``. Output: words of the rows after their edits.
-    added : array of int of shape (n, K)
-        Output: words added to each row.
-    n_added : array of int of shape (n,)
-        Output: number of added words. If it is empty, ``edited`` and ``added`` are not written.
-    work : array of shape (WORK_ROWS, longest row + K + 1)
-        Workspace.
-    places : array of int of shape (2, longest row + K + 1)
-        Workspace.
-    in_row : array of bool of shape (d,)
-        Workspace of zeros, if words are added.
+    Shapes: `V` (p, d), `assign` (n,), `value` (d,), `rho` (K + 1,), `cost` (n,), `guesses` (n,),
+    `values` (n,), `sizes` (n,), `grades` (n,), `edited` (nnz,), `added` (n, K), `n_added` (n,), `work`
+    (WORK_ROWS, longest row + K + 1), `places` (2, longest row + K + 1), `in_row` (d,).
     """
     b, gain, best, guess = work[0], work[1], work[2], 0.0
     candidates, chosen = places[0], places[1]
@@ -193,24 +140,8 @@ def label_maxima(indptr, indices, data, table, codes, K, low, high, found, work,
 
     The function does not store ``w_k - w_c`` as directions, since there are n_labels^2 of them.
 
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        Rows in CSR format.
-    table : array of shape (d, n_labels)
-        Weights of each feature.
-    codes : array of int of shape (n,)
-        True labels c.
-    K : int
-        Maximum number of edits per row.
-    low, high : float
-        Range of the factors.
-    found : array of shape (n, n_labels)
-        Output: maxima; 0 for the true label.
-    work : array of shape (n_labels, longest row)
-        Workspace.
-    guess : array of shape (n_labels,)
-        Workspace: zeros, or guesses of the K-th largest gain of each label.
+    Shapes: `table` (d, n_labels), `codes` (n,), `found` (n, n_labels), `work` (n_labels, longest row),
+    `guess` (n_labels,).
     """
     n_labels = table.shape[1]
     for i in range(codes.size):

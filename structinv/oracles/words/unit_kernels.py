@@ -43,40 +43,8 @@ def worst_of_length(
     ``a - theta q``: a sum of the largest gains of single features. The search adds the line that cuts
     off the largest ratio of a and length. For l1, it is Dinkelbach's method (1967).
 
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        Rows in CSR format, without zeros.
-    V : array of shape (p, d)
-        Directions v.
-    assign : array of int of shape (n,)
-        Index of the direction of each row.
-    most : int
-        Maximum number of edits of a row.
-    low, high : float
-        Range of the factors of features in the row.
-    value : array of shape (d,)
-        Largest increase of each feature; empty if there are no additions.
-    tallest : float
-        Largest one of `value`.
-    present : bool
-        Whether features in the row may also be increased.
-    fixed : array of bool of shape (d,)
-        Features that may not change.
-    where, listed : arrays of int
-        Features to add for direction p, by falling weight: ``listed[where[p] : where[p + 1]]``.
-    l1 : bool
-        Whether the length is the sum of absolute values.
-    tolerance : float
-        Relative tolerance of the ratios.
-    values, upper : arrays of shape (n,)
-        Outputs: largest product found, and upper bound.
-    edited : array of shape (nnz,)
-        Output: features of the rows after their edits, with the length of the row.
-    added, raised : arrays of shape (n, most)
-        Outputs: added features and their values.
-    n_added : array of int of shape (n,)
-        Output: number of added features.
+    Shapes: `V` (p, d), `assign` (n,), `value` (d,), `fixed` (d,), `values` (n,), `upper` (n,), `edited`
+    (nnz,), `added` (n, most), `raised` (n, most), `n_added` (n,).
     """
     widest = 0
     for i in range(assign.size):

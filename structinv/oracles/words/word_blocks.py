@@ -139,41 +139,8 @@ def step_block(
 ):
     """Compute a step toward the maximum of a block, with exact line search.
 
-    Parameters
-    ----------
-    tau : float
-        Dual variable tau.
-    cost : float
-        Required margin.
-    lack, gap : float
-        Cost minus worst-case margin; loss minus averaged plane (> 0).
-    size : float
-        Curvature of the dual objective for the unperturbed row, to estimate the gain of a step.
-    b, q, base, dev : arrays of shape (n,)
-        Contribution of each listed word to the margin, its curvature, base and current deviation.
-    count : int
-        Number of listed words.
-    b0, q0 : float
-        Sums of the contributions and curvatures of all other words.
-    threshold : float
-        K-th largest gain.
-    K : int
-        Maximum number of edits.
-    drop, grow : arrays of shape (n,)
-        Relative decrease and increase of each listed word per unit of its amount.
-    cap : array of shape (n,)
-        Largest amount of each listed word for tau = 1.
-    h : array of shape (n,)
-        Workspace.
-    kappa : array of shape (n,)
-        Output: best deviations.
-
-    Returns
-    -------
-    gamma : float
-        Length of the step in [0, 1]; 0 if the step has no gain.
-    new : float
-        Value of tau after a step of length 1; NaN if squares of the row overflow.
+    Shapes: `b` (n,), `q` (n,), `base` (n,), `dev` (n,), `drop` (n,), `grow` (n,), `cap` (n,), `h` (n,),
+    `kappa` (n,).
     """
     if not np.isfinite(size):
         return 1.0, np.nan

@@ -27,16 +27,10 @@ _NOTHING_ADDED = np.zeros(1, dtype=np.int64), _NO_PLACES, np.zeros((0, 0), dtype
 class WordEdits:
     """Allowed edits of words, in the format of the compiled functions.
 
-    Parameters
-    ----------
-    max_changes : int
-        Maximum number of edits per row.
-    low, high : float
-        Range of the factors of words in the row.
-    value : array of shape (d,)
-        Largest increase of each feature, 0 if not allowed; empty if no word may be added.
-    present : bool
-        Whether nonzero features may also be increased.
+    - `max_changes`: maximum number of edits per row
+    - `low, high`: range of the factors of words in the row
+    - `value` (d,): largest increase of each feature, 0 if not allowed; empty if no word may be added
+    - `present`: whether nonzero features may also be increased
     """
 
     max_changes: int
@@ -152,20 +146,12 @@ class WordEdits:
 class RowEdits(WordEdits):
     """Allowed edits of the words of given rows.
 
-    Parameters
-    ----------
-    max_changes : int
-        Maximum number of edits per row.
-    low, high : float
-        Range of the factors of words in the row.
-    value : array of shape (d,)
-        Largest increase of each feature, 0 if not allowed; empty if no word may be added.
-    present : bool
-        Whether nonzero features may also be increased.
-    rows : array or CSR matrix of shape (n, d)
-        Rows; a canonical CSR matrix without zeros if words may be added.
-    changed : array of bool of shape (n,)
-        Mask of the rows that may be edited.
+    - `max_changes`: maximum number of edits per row
+    - `low, high`: range of the factors of words in the row
+    - `value` (d,): largest increase of each feature, 0 if not allowed; empty if no word may be added
+    - `present`: whether nonzero features may also be increased
+    - `rows` (n, d): rows; a canonical CSR matrix without zeros if words may be added
+    - `changed` (n,): mask of the rows that may be edited
     """
 
     rows: Matrix

@@ -23,25 +23,7 @@ class WordHull(IdentityHull):
        \sum_j \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
        \le K \tau_i .
 
-    Parameters
-    ----------
-    X : csr_matrix of shape (n, d)
-        Rows in canonical format.
-    signs : array of shape (n,)
-        Labels, 1 or -1.
-    weights : array of shape (n,)
-        Nonnegative weights of the losses.
-    edits : WordEdits
-        Maximum number :math:`K` of edits, and the range :math:`[l, u]` of the factors.
-    intercept : bool, default=False
-        Whether a constant feature 1, which is never edited, follows the d features.
-
-    Attributes
-    ----------
-    delta : array of shape (nnz,)
-        Factor of each word in the averaged plane, minus the dual variable of its row.
-    mu : array of shape (n,)
-        K-th largest gain of each row in its last update.
+    Shapes: `X` (n, d), `signs` (n,), `weights` (n,), `delta` (nnz,), `mu` (n,).
     """
 
     def __init__(

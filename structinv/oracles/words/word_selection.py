@@ -77,26 +77,7 @@ def largest(gain, count, k, guess):
     the missing ones equal it. It is 0 if fewer than k elements are positive, and infinite for k = 0. The
     sum does not depend on the guess, to the last bit. A guess may therefore come from another row.
 
-    Parameters
-    ----------
-    gain : array of shape (n,)
-        Elements, unchanged.
-    count : int
-        The first `count` elements are used.
-    k : int
-        Number of elements in the sum.
-    guess : float
-        Guess of the cut, 0 for none. A good guess saves passes over the array.
-
-    Returns
-    -------
-    total, cut : float
-        Sum and cut.
-
-    Examples
-    --------
-    >>> largest(np.array([1.0, -3.0, 2.0, 4.0]), 4, 2, 0.0)
-    (6.0, 2.0)
+    Shapes: `gain` (n,).
     """
     if k <= 0:
         return 0.0, np.inf
