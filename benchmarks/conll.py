@@ -4,8 +4,8 @@ Features are those of CRFsuite's chunking example (Okazaki 2007): 19 templates o
 speech, 335674 features of the training sentences, 22 labels, Hamming cost. C and the number of passes
 are chosen on the last tenth of the training sentences, see `choose`. There are three fits to all
 training sentences. One ends at that stop. With ``--C`` a second ends at a relative gap of ``--gap``,
-and a third with `FDrop(1)` at a gap of 0.1. Each is tested once. CRFsuite (python-crfsuite, in the
-extra "benchmarks") is trained by L-BFGS and as averaged perceptron, with its defaults, in the same run.
+and a third with `FDrop(1)` at a gap of 0.1. Each is tested once. CRFsuite (python-crfsuite)
+is trained by L-BFGS and as averaged perceptron, with its defaults, in the same run.
 
 Seconds are processor time of one thread. They include all checks and the certificate, but no reading
 and no compilation. Memory is the peak of the process before CRFsuite starts, in GB, reading included.

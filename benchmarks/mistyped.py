@@ -8,7 +8,7 @@ text, so they preserve most of the information. Methods:
 
 - `InvariantStructuredSVC` with ``Sequence(allowed="iob2")``: plain; with `FDrop`, which drops features
   of every token; with ``Budget(FDrop)``, which drops features of a sentence.
-- CRFsuite by L-BFGS (python-crfsuite, in the extra "benchmarks").
+- CRFsuite by L-BFGS (python-crfsuite).
 - The plain model and CRFsuite, trained on randomly mistyped text with another seed.
 
 C (or c2 of CRFsuite) has the highest mean of F1 over all rates. F1 is that of the last tenth of the

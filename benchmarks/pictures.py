@@ -424,44 +424,11 @@ def convergence() -> Figure:
     return figure
 
 
-def benchopt() -> Figure:
-    """Draw the smallest excess of the objective against the time of a fit."""
-    looks = {
-        "structinv, frank_wolfe": (BLUE, "-"),
-        "structinv, bmrm": ("#56B4E9", "-"),
-        "structinv, svmstruct": (GREEN, "-"),
-        "structinv, pegasos": ("#CC79A7", "-"),
-        "liblinear": (GRAY, "--"),
-        "SGD": ("#AAAAAA", "--"),
-        "SVC on virtual samples": (ORANGE, "--"),
-        "CRFsuite": (ORANGE, "--"),
-        "cvxpy": ("black", "-"),
-    }
-    drawn = Record.read("benchopt").points["panels"]
-    figure = Figure(figsize=(11.5, 5.2), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, 3, sharey=True), drawn, strict=True):
-        for name, curve in panel["curves"].items():
-            order = np.argsort(curve["seconds"])
-            seconds, excess = (np.array(curve[key])[order] for key in ("seconds", "excess"))
-            color, dashes = looks[name]
-            kind = f"{name} (other objective)" if curve["other"] else name
-            least, some = np.minimum.accumulate(excess), seconds > 1e-3
-            axes.plot(
-                seconds[some], least[some], dashes, color=color, marker="o", markersize=4, label=kind
-            )
-        axes.set(xscale="log", yscale="log", xlim=(0.03, 40), ylim=(1e-5, 30), xlabel="seconds")
-        axes.set_title(panel["title"])
-        axes.grid(alpha=0.25)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9)
-    figure.axes[0].set_ylabel("objective above its optimum, as a share")
-    return figure
-
-
 PICTURES: dict[str, Callable[[], Figure]] = {
     drawing.__name__: drawing
     for drawing in (
         malware, spam_shift, texts, digits_small_sample, mistyped, semi_supervised, mnist_pairs,
-        mnist_full, faces, kernel_error, invariant_kernels, convergence, benchopt,
+        mnist_full, faces, kernel_error, invariant_kernels, convergence,
     )
 }  # fmt: skip
 
