@@ -1,6 +1,6 @@
 """How many functions first uses of the package compile, in a process with an empty cache.
 
-Counts hold on any machine, seconds on none; `benchmarks/first_use.py` times the same uses.
+Counts hold on any machine, seconds on none.
 """
 
 import json
