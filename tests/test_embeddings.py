@@ -8,9 +8,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
-from structinv.embeddings.landmarks import leverage_scores
 from structinv.embeddings.responses import Responses, mean_waves
-from structinv.embeddings.templates import ROTATED, TEMPLATES, draw_templates, unit_templates
+from structinv.embeddings.templates import TEMPLATES, draw_templates, unit_templates
 from structinv.kernels import (
     Gaussian,
     Laplacian,
@@ -75,9 +74,7 @@ class Noise(FiniteOracle):
         return np.tanh(X[:, None] * rng.uniform(0.5, 2.0, size)[:, None])
 
 
-@parametrize_with_checks(
-    [OrbitFourier(layers=2, templates="quasi"), OrbitNystroem(n_components=5), GroupCDF()]
-)
+@parametrize_with_checks([OrbitFourier(layers=2), OrbitNystroem(n_components=5), GroupCDF()])
 def test_transformers_pass_the_checks_of_scikit_learn(estimator, check, array_api):
     check(estimator)
 
@@ -93,7 +90,7 @@ def exact(oracle, kernel, X):
     return found
 
 
-kinds = [(kind, name) for kind in TEMPLATES for name in (RADIAL if kind in ROTATED else KERNELS)]
+kinds = [(kind, name) for kind in TEMPLATES for name in (KERNELS if kind == "gaussian" else RADIAL)]
 
 
 # One oracle for every kind of templates and kernel, in turns.
@@ -130,14 +127,11 @@ def test_cosines_and_sines_equal_numpy(size):
     np.testing.assert_allclose(found, truth, atol=1e-14 + 1e-15 * size * D)
 
 
-@pytest.mark.parametrize("kind", ["orthogonal", "fastfood"])
 @pytest.mark.parametrize("d", [1, 2, 5, 8])
-def test_directions_are_orthogonal_in_blocks(kind, d):
-    found = unit_templates(kind, 2 * d, d, np.random.default_rng(0))
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0)
-    if kind == "orthogonal":
-        np.testing.assert_allclose(found[:d] @ found[:d].T, np.eye(d), atol=1e-12)
-        np.testing.assert_allclose(found[d:] @ found[d:].T, np.eye(d), atol=1e-12)
+def test_directions_are_orthogonal_in_blocks(d):
+    found = unit_templates("orthogonal", 2 * d, d, np.random.default_rng(0))
+    np.testing.assert_allclose(found[:d] @ found[:d].T, np.eye(d), atol=1e-12)
+    np.testing.assert_allclose(found[d:] @ found[d:].T, np.eye(d), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -191,16 +185,15 @@ def test_templates_are_transformed_once_instead_of_rows(monkeypatch):
 
 def test_templates_are_transformed_by_maps_that_are_not_isometries():
     X = rows(20)
-    F = OrbitFourier(Erased(), Gaussian(1.5), 60_000, templates="quasi").fit_transform(X)
-    np.testing.assert_allclose(F @ F.T, exact(Erased(), Gaussian(1.5), X), atol=5e-3)
+    F = OrbitFourier(Erased(), Gaussian(1.5), 60_000).fit_transform(X)
+    np.testing.assert_allclose(F @ F.T, exact(Erased(), Gaussian(1.5), X), atol=2e-2)
 
 
-@pytest.mark.parametrize("landmarks", ["random", "leverage"])
 @pytest.mark.parametrize("name", [*KERNELS, "linear"])
 @pytest.mark.parametrize("oracle", ORACLES)
-def test_nystroem_is_exact_where_all_rows_are_landmarks(oracle, name, landmarks):
+def test_nystroem_is_exact_where_all_rows_are_landmarks(oracle, name):
     X, kernel, oracle = rows(), (KERNELS | {"linear": Linear()})[name], ORACLES[oracle]
-    features = OrbitNystroem(oracle, kernel, len(X), landmarks=landmarks).fit(X)
+    features = OrbitNystroem(oracle, kernel, len(X)).fit(X)
     F = features.transform(X)
     np.testing.assert_allclose(F @ F.T, exact(oracle, kernel, X), atol=1e-7)
     assert features.kernel_error_.spectral < 1e-7
@@ -226,26 +219,6 @@ def test_equal_landmarks_do_not_change_the_number_of_columns():
     assert features.rank_ == 4
     assert F.shape == (12, 12)
     np.testing.assert_allclose(F @ F.T, Gaussian(1.5).matrix(X, X), atol=1e-7)
-
-
-def test_leverage_selects_rare_rows():
-    X = np.vstack([0.5 * rows(300), rows(4, seed=1) + 10.0 * np.eye(4, D)])
-    rare = dict.fromkeys(["random", "leverage"], 0)
-    for kind in rare:
-        for seed in range(6):
-            features = OrbitNystroem(None, Gaussian(2.0), 12, landmarks=kind, random_state=seed).fit(X)
-            rare[kind] += int(np.sum(features.landmark_indices_ >= 300))
-    assert rare["leverage"] > 3 * rare["random"] + 5
-
-
-def test_leverage_scores_of_a_whole_sample_are_exact():
-    X, kernel = rows(40), OrbitMean(Reorderings(ORDERS), Gaussian(1.5))
-    K = kernel.matrix(X, X)
-    ridge = np.sum(np.sort(np.linalg.eigvalsh(K))[:-10]) / 10
-    truth = np.diag(K @ np.linalg.inv(K + ridge * np.eye(40)))
-    found = leverage_scores(X, 10, kernel, np.random.default_rng(0))
-    np.testing.assert_allclose(found, truth, atol=1e-8)
-    assert np.sum(found) <= 20
 
 
 def test_kmeans_landmarks_are_cluster_centers():
@@ -372,7 +345,6 @@ def test_nystroem_requires_dense_rows():
         (OrbitFourier(kernel=Linear()), TypeError, r"kernel must be a function of x - y.*Linear\(\)"),
         (OrbitFourier(kernel=Gaussian() + Gaussian()), TypeError, "kernel must be .*Sum"),
         (OrbitFourier(kernel=Laplacian()), ValueError, "templates='orthogonal' requires a"),
-        (OrbitFourier(kernel=Laplacian(), templates="fastfood"), ValueError, "templates='fastfood' r"),
         (OrbitNystroem(), ValueError, "n_components must be at most the number of samples.*=100.*=12"),
         (OrbitNystroem(n_components=2, landmarks="best"), ValueError, "landmarks must be .* got 'best'"),
         (OrbitNystroem(kernel=3, n_components=2), TypeError, "kernel must be a Kernel or None"),

@@ -315,7 +315,7 @@ REFUSED = [
     ({"whitening": "zca"}, TypeError, "whitening"),
     ({"lengths": "one"}, ValueError, "lengths must be one of 'unit', 'kept', 'given'"),
     ({"window": "max"}, ValueError, "window must be one of 'average', 'gaussian'"),
-    ({"landmarks": "grid"}, ValueError, "landmarks must be one of 'random', 'kmeans', 'leverage'"),
+    ({"landmarks": "grid"}, ValueError, "landmarks must be one of 'random', 'kmeans'"),
     ({"kernel": "rbf"}, TypeError, "kernel must be None or a Kernel"),
     ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle cannot list its transformations"),
     ({"oracle": Rotations(interval=(-9, 9))}, ValueError, "n_draws"),

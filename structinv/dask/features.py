@@ -247,8 +247,8 @@ class DaskOrbitFourier(DaskFeatures, OrbitFourier):
         Number of kernels: 1 for the invariant kernel, 2 for `structinv.kernels.OrbitDistance`.
     n_hidden : int, optional
         Number of features of the first of two layers; `n_components` by default.
-    templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
-        Sampling method of the templates. "orthogonal" and "fastfood" require a kernel of Euclidean
+    templates : {"orthogonal", "gaussian"}, default="orthogonal"
+        Sampling method of the templates. "orthogonal" requires a kernel of Euclidean
         distances, unlike Laplacian.
     n_draws : int, optional
         Number of drawn transformations. Default: all transformations of a finite oracle.

@@ -42,10 +42,9 @@ class GroupCDF(OrbitFeatures):
         projections of transformed training rows. A threshold is the center of a gap between two
         projections: the widest of the six gaps nearest to the quantile. So rounding does not change the
         features.
-    templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="gaussian"
-        Method to draw directions. "gaussian": independent. "quasi": a scrambled Sobol sequence.
-        "orthogonal": blocks of orthogonal directions. "fastfood": products of random diagonals and
-        Walsh-Hadamard matrices.
+    templates : {"orthogonal", "gaussian"}, default="gaussian"
+        Method to draw directions. "gaussian": independent. "orthogonal": blocks of orthogonal
+        directions.
     n_draws : int, optional
         Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
         samples of the oracle's list, with their weights.

@@ -53,12 +53,10 @@ class OrbitFourier(KernelFeatures):
         Gaussian of length scale `tau`. They approximate `structinv.kernels.OrbitDistance`.
     n_hidden : int, optional
         Number of columns of the first of two layers; by default `n_components`.
-    templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
-        Method to draw templates. "gaussian": independently from the spectrum. "quasi": a scrambled Sobol
-        sequence (Avron et al. 2016). "orthogonal": blocks of orthogonal directions with stratified
-        lengths (Yu et al. 2016). "fastfood": products of random diagonals and Walsh-Hadamard matrices
-        (Le, Sarlos and Smola 2013), which are faster to draw. "orthogonal" and "fastfood" require a
-        kernel of Euclidean distances, so they do not support `Laplacian`.
+    templates : {"orthogonal", "gaussian"}, default="orthogonal"
+        Method to draw templates. "gaussian": independently from the spectrum. "orthogonal": blocks of
+        orthogonal directions with stratified lengths (Yu et al. 2016). "orthogonal" requires a kernel of
+        Euclidean distances, so it does not support `Laplacian`.
     n_draws : int, optional
         Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
         samples of the oracle's list, with their weights.

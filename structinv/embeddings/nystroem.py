@@ -42,11 +42,9 @@ class OrbitNystroem(KernelFeatures):
         Base kernel k; by default ``Gaussian()``.
     n_components : int, default=100
         Number of landmarks and of columns; at most the number of rows.
-    landmarks : {"random", "kmeans", "leverage"}, default="random"
+    landmarks : {"random", "kmeans"}, default="random"
         Method to select landmarks. "random": rows with equal probabilities. "kmeans": cluster centers
-        (Zhang, Tsang and Kwok 2008). "leverage": rows drawn by ridge leverage scores (Alaoui and Mahoney
-        2015), estimated from a uniform sample of four rows per landmark (Musco and Musco 2017).
-        "leverage" computes the kernel of all rows with that sample.
+        (Zhang, Tsang and Kwok 2008).
     layers : {1, 2}, default=1
         Number of layers. With 2 the kernel is `structinv.kernels.OrbitDistance` of length scale `tau`.
     n_draws : int, optional
@@ -151,9 +149,7 @@ class OrbitNystroem(KernelFeatures):
         kernel, self.min_eigenvalue_ = trained_kernel(self.orbit_kernel_, X, type(self).__name__)
         self.orbit_kernel_ = kernel
         select = LANDMARKS[self.landmarks]
-        self.landmarks_, self.landmark_indices_ = select(
-            X, int(self.n_components), self.orbit_kernel_, rng
-        )
+        self.landmarks_, self.landmark_indices_ = select(X, int(self.n_components), rng)
         self.normalization_, self.rank_ = inverse_root(
             self.orbit_kernel_, self.landmarks_, self.landmarks_.dtype
         )

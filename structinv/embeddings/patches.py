@@ -87,9 +87,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Treatment of the lengths of whitened patches. "unit" divides by them. "kept" also multiplies the
         features by them (the kernel ``|p| |q| k(p / |p|, q / |q|)`` of Mairal 2016). "given" does not
         divide.
-    landmarks : {"kmeans", "random", "leverage"}, default="kmeans"
-        Method to select landmarks from training patches: cluster centers, patches with equal
-        probabilities, or patches drawn by leverage scores.
+    landmarks : {"kmeans", "random"}, default="kmeans"
+        Method to select landmarks from training patches: cluster centers, or patches with equal
+        probabilities.
     n_patches : int, default=100000
         Maximum number of training patches.
     n_draws, n_whole_draws : int, optional
@@ -390,7 +390,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         scaled, _ = self.scaling_.apply(patches)
         rng = np.random.default_rng(_seed(random))
         select = LANDMARKS[self.landmarks]
-        landmarks, chosen = select(scaled, int(self.n_components), self.kernel_, rng)
+        landmarks, chosen = select(scaled, int(self.n_components), rng)
         if len(chosen) or self.lengths == "given":
             return landmarks
         # Cluster centers of patches of unit length are shorter, so rescale them.

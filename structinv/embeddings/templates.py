@@ -12,9 +12,6 @@ from ..kernels import Kernel
 from ..kernels.spectral_distributions import Spectrum, normals
 from ..utils import plugins
 
-# Maximum number of dimensions of SciPy's Sobol sequence.
-_MOST_DIMENSIONS = 21201
-
 
 def draw_templates(
     kind: str, spectrum: Spectrum, size: int, n_features: int, rng: np.random.Generator
@@ -43,10 +40,10 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
             "kernel must be a function of x - y with a known spectrum, such as Gaussian, Laplacian, "
             f"Matern or RationalQuadratic, got {kernel!r}; OrbitNystroem supports any kernel"
         )
-    if kind in ROTATED and spectrum.scales(np.array([0.5])) is None:
+    if kind == "orthogonal" and spectrum.scales(np.array([0.5])) is None:
         raise ValueError(
-            f"templates={kind!r} requires a kernel of Euclidean distances, got {kernel!r}; use "
-            "'gaussian' or 'quasi'"
+            f"templates='orthogonal' requires a kernel of Euclidean distances, got {kernel!r}; use "
+            "'gaussian'"
         )
     return spectrum
 
@@ -54,20 +51,6 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
 def _independent(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Draw independent frequencies (Rahimi and Recht 2007)."""
     return _frequencies(spectrum, rng.random((size, spectrum.n_uniforms(d))), d)
-
-
-def _quasi(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw a scrambled Sobol sequence (Avron, Sindhwani, Yang and Mahoney 2016)."""
-    from scipy.stats.qmc import Sobol  # takes a while to import
-
-    n_uniforms = spectrum.n_uniforms(d)
-    if n_uniforms > _MOST_DIMENSIONS:
-        raise ValueError(
-            f"templates='quasi' supports at most {_MOST_DIMENSIONS} dimensions, got {n_uniforms}; use "
-            "'orthogonal' or 'gaussian'"
-        )
-    points = Sobol(n_uniforms, rng=rng).random_base2(int(size - 1).bit_length())
-    return _frequencies(spectrum, points[:size], d)
 
 
 def _orthogonal(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -79,24 +62,6 @@ def _orthogonal(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator)
         # Without the signs, the basis is not uniformly distributed.
         part[:] = (basis * np.sign(np.diagonal(triangle))).T
     return directions * _lengths(spectrum, size, d, rng)
-
-
-def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw blocks of ``S H G P H B``, the first d columns (Le, Sarlos and Smola 2013)."""
-    width = 1 << int(d - 1).bit_length()
-    directions = np.empty((size, d))
-    for first in range(0, size, width):
-        block = np.zeros((width, d))
-        np.fill_diagonal(block, rng.choice([-1.0, 1.0], d))
-        _hadamard(block)
-        block = block[rng.permutation(width)]
-        normal = rng.standard_normal(width)
-        block *= normal[:, None]
-        _hadamard(block)
-        # All rows of the full matrix have the same length.
-        block /= np.sqrt(width) * np.linalg.norm(normal)
-        directions[first : first + width] = block[: size - first]
-    return directions * _lengths(spectrum, size, width, rng)
 
 
 def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
@@ -119,22 +84,7 @@ def _stratified(size: int, rng: np.random.Generator) -> np.ndarray:
     return (rng.permutation(size) + rng.random(size)) / size
 
 
-def _hadamard(block: np.ndarray) -> None:
-    """Multiply the columns of (2^q, d) with the Walsh-Hadamard matrix, in place."""
-    half = 1
-    while half < len(block):
-        pairs = block.reshape(-1, 2, half, block.shape[1])
-        upper = pairs[:, 0].copy()
-        pairs[:, 0] += pairs[:, 1]
-        np.subtract(upper, pairs[:, 1], out=pairs[:, 1])
-        half *= 2
-
-
 TEMPLATES: dict[str, Callable[[Spectrum, int, int, np.random.Generator], np.ndarray]] = {
     "orthogonal": _orthogonal,
     "gaussian": _independent,
-    "quasi": _quasi,
-    "fastfood": _fastfood,
 }
-# Methods that rotate frequencies in all directions.
-ROTATED = frozenset({"orthogonal", "fastfood"})
