@@ -22,7 +22,6 @@ from structinv.functionals import (
     Gradient,
     PartialDerivative,
     VicinalAverages,
-    check_functional,
 )
 from structinv.inspection import WorstCasesDisplay, explain_edit, name_changes, security_curve
 from structinv.kernels import Gaussian, VicinalKernel, check_kernel, min_eigenvalue, psd_corrected
@@ -162,7 +161,6 @@ OTHERS = {
     "only_for": ("labels", lambda X, y: FDrop(1).only_for(masked(["a", "b"])).bind(X, y)),
     "check_oracle": ("X", lambda X, y: check_oracle(Box(0.1), masked(X))),
     "check_kernel": ("X", lambda X, y: check_kernel(Gaussian(), masked(X))),
-    "check_functional": ("X", lambda X, y: check_functional(Gradient(), masked(X))),
     "split": ("y", lambda X, y: list(LabeledSplit(2).split(X, masked(y)))),
     "name_changes": ("changed", lambda X, y: name_changes(Flip(shape=(1, 4)), X, masked(X))),
     "display": ("worst", lambda X, y: WorstCasesDisplay(X, masked(X))),

@@ -1,4 +1,4 @@
-"""The loop of solvers: stopping rules, callbacks, interruption, warm starts; and `check_solver`."""
+"""The loop of solvers: stopping rules, callbacks, interruption, warm starts."""
 
 from dataclasses import replace
 
@@ -19,17 +19,16 @@ from structinv.solvers import (
     Seconds,
     Status,
     SVMStruct,
-    check_solver,
     solve,
 )
 from structinv.solvers.stopping import AnyOf, Progress, Stall
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
-from structinv.utils.exceptions import CheckError
 
 from .oracle_cases import D
 from .problems import SETTING, assert_brackets, objective, optimum, two_classes
+from .solver_checks import check_solver
 
 BY_BLOCK = ["frank_wolfe", "interior_point", "representer", "svmstruct"]
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -39,7 +38,7 @@ def tolerance_of(name):
     return 1e-2 if name == "pegasos" else 1e-5
 
 
-# --- the public check
+# --- the contract
 
 
 @every_solver
@@ -47,73 +46,14 @@ def test_every_solver_passes_the_check(name):
     check_solver(REGISTRY[name](), tolerance=tolerance_of(name))
 
 
-class DualTooHigh(FrankWolfe):
-    def bounds(self, objective, state):
-        bounds = super().bounds(objective, state)
-        return replace(bounds, dual=bounds.dual + 1e-3)
-
-
 class NeverImproves(SVMStruct):
     def step(self, objective, state):
         return None
 
 
-class WrongPlanes(SVMStruct):
-    def planes(self, objective, state):
-        found = super().planes(objective, state)
-        return replace(found, alphas=0.5 * found.alphas)
-
-
-class ForgetsTheStart(SVMStruct):
-    def init(self, objective, rng, planes=None):
-        return super().init(objective, rng)
-
-
-class SpoilsTheStart(BMRM):
-    def init(self, objective, rng, planes=None):
-        state = super().init(objective, rng, planes)
-        if planes is not None:
-            planes.offsets[:] *= 0.9
-        return state
-
-
-class OwnSeed(Pegasos):
-    def init(self, objective, rng, planes=None):
-        return super().init(objective, np.random.Generator(np.random.PCG64()), planes)
-
-
-class BadParameter(SVMStruct):
-    def __init__(self, plane_tol=0.0, max_idle=20):
-        super().__init__(plane_tol, max_idle)
-        self.max_idle = max_idle + 1
-
-
 class NotFinite(FrankWolfe):
     def bounds(self, objective, state):
         return replace(super().bounds(objective, state), f=np.full(objective.space.size, np.nan))
-
-
-@pytest.mark.parametrize(
-    ("solver", "message"),
-    [
-        (DualTooHigh(), "dual value .* above the optimum"),
-        (NeverImproves(), "misses the optimum: ended with status 'stalled'"),
-        (WrongPlanes(), "returned planes prove a dual value"),
-        (ForgetsTheStart(), "warm start from its own solution"),
-        (SpoilsTheStart(), "changed the solution of its warm start"),
-        (OwnSeed(), "same random_state returned other numbers"),
-        (NotFinite(), "misses the optimum: ended with status 'not finite'"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_check_solver_rejects_a_broken_solver(solver, message):
-    with pytest.raises(CheckError, match=message):
-        check_solver(solver, tolerance=tolerance_of("pegasos" if "Seed" in repr(solver) else ""))
-
-
-def test_check_solver_rejects_parameters_that_do_not_clone():
-    with pytest.raises((CheckError, RuntimeError, TypeError)):
-        check_solver(BadParameter())
 
 
 # --- why a run ends

@@ -14,7 +14,6 @@ from .families import (
     TransformDifference,
 )
 from .folding import Folded
-from .functional_checks import check_functional
 from .parts import Derivatives, Gradients, SecondDerivatives, Values
 from .vicinal_averages import VicinalAverages
 
@@ -53,5 +52,4 @@ __all__ = [
     "TransformDifference",
     "Values",
     "VicinalAverages",
-    "check_functional",
 ]

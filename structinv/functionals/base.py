@@ -31,7 +31,6 @@ class Functional(BaseEstimator, ABC):
 
     See Also
     --------
-    check_functional : Test a custom family.
     structinv.estimators.RepresenterClassifier : Classifier with penalties of functionals.
 
     Examples

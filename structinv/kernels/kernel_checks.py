@@ -56,7 +56,6 @@ def check_kernel(kernel: Kernel, X: np.ndarray, *, random_state: int | None = 0)
     See Also
     --------
     Kernel : Base class with these requirements.
-    structinv.functionals.check_functional : Check of derivatives in inner products of functionals.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from .base import ScalarLoss
 from .cvxpy_loss import CvxpyLoss
-from .loss_checks import check_loss
 from .margin_losses import Hinge, Logistic, SquaredHinge
 from .piecewise_linear import Pieces
 from .regression_losses import Absolute, EpsilonInsensitive, Huber, Squared
@@ -28,5 +27,4 @@ __all__ = [
     "ScalarLoss",
     "Squared",
     "SquaredHinge",
-    "check_loss",
 ]

@@ -30,7 +30,6 @@ class ScalarLoss(BaseEstimator, ABC):
 
     See Also
     --------
-    check_loss : Test the methods of a loss.
     CvxpyLoss : Loss defined by a cvxpy expression.
     Hinge : Loss of a margin.
     Squared : Loss of an error.

@@ -8,7 +8,6 @@ from .loop import solve
 from .pegasos import Pegasos
 from .reference import Reference
 from .representer_solver import Representer
-from .solver_checks import check_solver
 from .stopping import Gap, Iterations, OracleCalls, Seconds
 from .svmstruct import SVMStruct
 
@@ -37,6 +36,5 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
-    "check_solver",
     "solve",
 ]

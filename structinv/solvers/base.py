@@ -323,7 +323,6 @@ class Solver(BaseEstimator, ABC):
     See Also
     --------
     solve : Loop that runs a solver until a stopping rule ends it.
-    check_solver : Tests of the contract of a solver.
 
     Examples
     --------

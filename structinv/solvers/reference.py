@@ -34,7 +34,6 @@ class Reference(Solver):
     See Also
     --------
     SVMStruct : The same method with fast steps, for any number of rows.
-    check_solver : Tests of a solver against this one.
 
     Examples
     --------

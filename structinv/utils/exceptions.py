@@ -4,8 +4,7 @@
 class CheckError(AssertionError):
     """Error of `check_oracle` and similar checks; it names the violated requirement.
 
-    `check_oracle`, `check_structure`, `check_custom`, `check_functional`, `check_kernel`, `check_loss`
-    and `check_solver` raise it.
+    `check_oracle`, `check_structure`, `check_custom` and `check_kernel` raise it.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Checks of the contract of solvers, for custom solvers."""
+"""`check_solver`: the requirements of a solver, tested on small problems with known optima."""
 
 from __future__ import annotations
 
@@ -10,60 +10,25 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..functionals.applied_families import LinearFunctionals
-from ..losses import Squared
-from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle
-from ..spaces import ExplicitSpace
-from ..structures import Binary, Multiclass, Structure
-from ..terms import Objective, Penalty, Term, WorstCase
-from ..terms.planes import PlaneSet
-from ..utils.exceptions import CheckError
-from .base import Solution, Solver, Status
-from .loop import solve
-from .reference import Reference
-from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, StopRule
+from structinv.functionals.applied_families import LinearFunctionals
+from structinv.losses import Squared
+from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle
+from structinv.solvers.base import Solution, Solver, Status
+from structinv.solvers.loop import solve
+from structinv.solvers.reference import Reference
+from structinv.solvers.stopping import Gap, Iterations, OracleCalls, Progress, Seconds, StopRule
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary, Multiclass, Structure
+from structinv.terms import Objective, Penalty, Term, WorstCase
+from structinv.terms.planes import PlaneSet
+from structinv.utils.exceptions import CheckError
 
 # Relative gap of the reference solutions.
 _REFERENCE_GAP = 1e-8
 
 
 def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int = 0) -> None:
-    """Raise if a solver breaks the contract of `Solver` on a few small problems.
-
-    The problems are a two-class loss, a multiclass loss with a cost matrix, and a loss with a squared
-    penalty. A problem is skipped if `Solver.validate` raises ValueError. Every solver must support
-    the first problem. The checks for each problem are:
-
-    - The solver reaches the optimum that `Reference` finds.
-    - Its bounds contain the optimum at every check, and its planes prove its dual value.
-    - A warm start from its solution ends at the first check and leaves that solution unchanged.
-    - The same seed gives the same numbers, also in a clone.
-    - Runs that end early return a usable solution.
-
-    Parameters
-    ----------
-    solver : Solver
-        Solver to check.
-    tolerance : float, default=1e-5
-        Relative gap to reach.
-    random_state : int, default=0
-        Seed of the runs.
-
-    Raises
-    ------
-    CheckError
-        If a check fails. The message names the problem and the property.
-
-    See Also
-    --------
-    Solver : Base class with the contract.
-    structinv.oracles.check_oracle : Checks of the contract of oracles.
-
-    Examples
-    --------
-    >>> from structinv.solvers import FrankWolfe, check_solver
-    >>> check_solver(FrankWolfe())
-    """
+    """Raise CheckError if a solver misses an optimum, has invalid bounds or is not repeatable."""
     for number, (name, make) in enumerate(_PROBLEMS.items()):
         try:
             solver.validate(make(1.0))
@@ -122,7 +87,9 @@ _PROBLEMS: dict[str, Callable[[float], Objective]] = {
 
 @cache
 def _reference(name: str) -> Solution:
-    found = solve(_PROBLEMS[name](1.0), Reference(), Gap(_REFERENCE_GAP) | Iterations(500))
+    found = solve(
+        _PROBLEMS[name](1.0), Reference(), Gap(_REFERENCE_GAP) | Iterations(500), random_state=0
+    )
     assert found.status is Status.CONVERGED, f"Reference failed on {name}: {found}"
     return found
 
@@ -157,7 +124,7 @@ class _Trial:
     ) -> Solution:
         """Run the solver with the seed of the trial."""
         solver, seed = solver or self.solver, self.random_state
-        return solve(self.make(C), solver, stop, warm_start, callbacks, seed)
+        return solve(self.make(C), solver, stop, warm_start, callbacks, random_state=seed)
 
     def require(self, holds: bool, message: str) -> None:
         """Raise CheckError with the names of solver and problem unless `holds`."""
