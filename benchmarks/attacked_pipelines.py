@@ -1,21 +1,7 @@
 """Edited texts against certificates of text pipelines of scikit-learn.
 
 SMS spam collection and the mailbox enron1, duplicates removed, in one 70/30 split. `certify` and
-`TokenEdits` certify texts of the test part. Edited texts are sent to `predict` of the pipeline:
-
-- random edits of certified texts,
-- greedy edits, as the score of the pipeline tells: each step deletes, inserts or replaces the token that
-  lowers the margin most. 50 words of both labels and an unknown token are tried for insertion. Texts are
-  those with the smallest certified margins, and some without a certificate. All scores on the way are
-  compared with the certified margin,
-- the texts of `worst_texts`.
-
-"changed" counts predictions of certified texts, "below" scores below a certified margin. Both must be 0.
-"attacked" counts texts for which the certificate states that an edit changes the prediction, "turned"
-those whose text of `worst_texts` has another prediction. Both must be equal. Scores within 1e-9 of a
-bound are ties.
-
-Pipelines of characters have tokens that blanks separate, and insertions of the 51 tokens only.
+`TokenEdits` certify texts of the test part. The protocol is in `docs/evidence/trust.md`.
 """
 
 from __future__ import annotations
@@ -65,13 +51,11 @@ class Case:
     threshold: float = 0.0
 
     def scores(self, texts: list[str]) -> np.ndarray:
-        """Scores of spam."""
         found = getattr(self.model, self.response)(texts)
         return (found if found.ndim == 1 else found[:, 1] - found[:, 0]) - self.threshold
 
 
 def cases() -> dict[str, Case]:
-    """Unfitted pipelines."""
     svc, logistic = LinearSVC(random_state=0), LogisticRegression(C=10.0)
     threshold = FixedThresholdClassifier(
         make_pipeline(TfidfVectorizer(), logistic), threshold=THRESHOLD, pos_label="spam"
@@ -119,18 +103,7 @@ def telling_words(texts: list[str], y: np.ndarray) -> list[str]:
 
 
 class Editor:
-    """Random edits and single edits of texts.
-
-    Parameters
-    ----------
-    case : Case
-    kind : {"drop", "add", "replace", "edit"}
-    tokens : list of str
-        Tokens for insertion.
-    random : list of str
-        Those of random edits.
-    rng : numpy Generator
-    """
+    """Random edits and single edits of texts."""
 
     def __init__(
         self, case: Case, kind: str, tokens: list[str], random: list[str], rng: np.random.Generator
@@ -237,7 +210,6 @@ def count(
 
 
 def main() -> None:
-    """Print the tables."""
     names = list(cases())
     parser = parser_of(__doc__, names)
     add_data_option(parser)

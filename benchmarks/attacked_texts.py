@@ -1,19 +1,8 @@
 """Models without certificates under edits of the text: boosted trees of characters and of words.
 
 SMS spam collection without duplicates, 70/30 splits by seed. A message is detected if its score is at
-least the lowest threshold with at most 1 % false positives on the ham of the test part.
-
-- trees, characters: HistGradientBoostingClassifier of the 2000 most frequent n-grams of 2 to 4
-  characters within words (`analyzer="char_wb"`).
-- trees, words: the same, of the 2000 most frequent words.
-- InvariantTextClassifier: 10 inserted tokens, binary, `only_for` spam. C is chosen by the certified
-  accuracy on three folds of the training part.
-
-The attack edits the text of 100 spam messages of the test part, greedily, as the score of the whole
-pipeline tells: in each step it deletes the word, or appends one of 100 words, that lowers the score
-most. The words are those with the largest excess of ham over spam messages in the training part. A
-better attack may exist, so the rates of trees are upper bounds. "certified" is a lower bound for
-InvariantTextClassifier, for any 10 tokens at any places.
+least the lowest threshold with at most 1 % false positives on the ham of the test part. The protocol is
+in `docs/evidence/security.md`.
 """
 
 from __future__ import annotations
@@ -127,7 +116,6 @@ def one_split(texts: list[str], y: np.ndarray, seed: int) -> dict[str, list[floa
 
 
 def main() -> None:
-    """Print the table."""
     parser = parser_of(__doc__, repeats=3)
     add_data_option(parser)
     options = parser.parse_args()

@@ -2,18 +2,8 @@
 
 The Android apps of DefenseDroid, splits and thresholds of `malware.py`: an app is detected if its score
 is at least the lowest threshold with at most 1 % false positives on the benign test apps. Features that
-fewer than ten training apps have are left out, for all methods.
-
-- boosted trees: HistGradientBoostingClassifier.
-- boosted trees, monotone: the same with `monotonic_cst`, so that no added feature lowers the score.
-- LinearSVC, FAdd: as in `malware.py`.
-
-The attack is greedy. In each of K steps it adds the absent feature that lowers the score most, among
-all features. For linear models it is the worst case. For trees a better attack may exist, so the rates
-are upper bounds. The attack is made on the first 300 malware test apps.
-
-Parameters are chosen on two folds of the training rows: by the detection rate without an attack, and
-for FAdd by that with ten added features.
+fewer than ten training apps have are left out, for all methods. The protocol is in
+`docs/evidence/security.md`.
 """
 
 from __future__ import annotations
@@ -39,7 +29,6 @@ Make = Callable[[], Any]
 
 
 def trees(n_features: int, leaves: int, benign: float, monotone: bool) -> Any:
-    """Unfitted boosted trees."""
     return HistGradientBoostingClassifier(
         max_leaf_nodes=leaves,
         max_iter=200,
@@ -120,7 +109,6 @@ def one_split(X: sp.csr_matrix, y: np.ndarray, seed: int) -> dict[str, list[floa
 
 
 def main() -> None:
-    """Print the table."""
     parser = parser_of(__doc__, repeats=3)
     parser.add_argument(
         "--data", type=Path, default=Path(os.environ.get("STRUCTINV_DATA", "../shared/data"))

@@ -22,7 +22,6 @@ from tests.random_edits import beaten
 
 
 def main() -> None:
-    """Print a row an oracle."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edits", type=int, default=100_000, help="of each model and way to draw them")
     add_record_option(parser)

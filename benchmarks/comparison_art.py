@@ -1,18 +1,7 @@
 """Comparison with the Adversarial Robustness Toolbox (ART): errors of all features, breast cancer data.
 
 Every feature may be off by 0.2 standard deviations. For a linear model, the fast gradient method of ART
-with eps = 0.2 is the worst case.
-
-- LinearSVC: no defense.
-- ART, adversarial training: the training set plus its attacked copies (fast gradient method), attacked
-  again after each of several rounds. ART's AdversarialTrainer needs a model with training in batches,
-  which scikit-learn's wrapper does not have.
-- InvariantLinearSVC: worst-case training with Box(0.2).
-
-C, and the number of rounds, are chosen by the attacked accuracy on validation samples. Means of splits
-into 198 training, 86 validation and 285 test samples. Seconds are processor seconds of the last fit.
-"certified" uses `structinv.certify`, which also takes scikit-learn's model. It needs
-adversarial-robustness-toolbox (MIT license).
+with eps = 0.2 is the worst case. The protocol is in `docs/comparison.md`.
 """
 
 from __future__ import annotations
@@ -87,7 +76,6 @@ def measured(method: str, seed: int) -> list[float]:
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__, repeats=10).parse_args()
     measured("InvariantLinearSVC", 0)  # compile
     rows = []

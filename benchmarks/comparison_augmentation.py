@@ -1,13 +1,9 @@
 """Comparison with scikit-learn: SVC on transformed copies, against InvariantSVC, on 8 x 8 digits.
 
 Digits are shifted by a pixel in four directions or rotated by 10 degrees: seven variants, the digit
-included. "SVC, copies" trains scikit-learn's SVC on all variants of all training digits. Each method has
-the same grid for C and gamma. The choice is that of the best accuracy under all variants on 300
+included. "SVC, copies" trains scikit-learn's SVC on all variants of all training digits. Each method
+has the same grid for C and gamma. The choice is that of the best accuracy under all variants on 300
 validation digits. The test set has the remaining digits.
-
-"robust" is the fraction of test digits with a correct prediction for every variant, found by trying all
-of them. "certified" is the certified accuracy of structinv. Seconds are processor seconds of the last
-fit.
 """
 
 from __future__ import annotations
@@ -67,7 +63,6 @@ def measured(method: str, seed: int) -> list[float]:
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__, repeats=3).parse_args()
     warnings.simplefilter("error", ConvergenceWarning)
     for method in METHODS:  # compile

@@ -1,8 +1,8 @@
 """Comparison with CRFsuite: chains of labels on generated sentences.
 
 Both methods get the same token features (`conll_features`). C, or the weight c2 of the squared norm, is
-chosen on 60 validation sentences, from three values each. The measure is the fraction of sentences
-that stay correct if any one feature of any one token is removed. It is found by trying all removals, on
+chosen on 60 validation sentences, from three values each. The measure is the fraction of sentences that
+stay correct if any one feature of any one token is removed. It is found by trying all removals, on
 validation and on test sentences. "certified" is the same fraction by a certificate of structinv.
 Seconds are processor seconds of the last fit. It needs sklearn-crfsuite (MIT license).
 """
@@ -81,7 +81,6 @@ def measured(method: str, seed: int) -> list[float]:
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__, repeats=3).parse_args()
     sentences, labels = make_tagged_text(20, random_state=0)
     for method in METHODS:  # compile

@@ -1,11 +1,4 @@
-"""Comparison with cvxpy: the same worst-case objectives, solved by a general convex solver.
-
-- Box: the worst case of a sample subtracts radius * |w|_1 from its margin.
-- FDrop(5): the worst case subtracts the five largest positive terms y w_j x_j.
-
-Seconds are processor seconds of a fit, after compilation; for cvxpy they include the construction of the
-problem. The excess is objective / cvxpy's optimum - 1.
-"""
+"""Comparison with cvxpy: the same worst-case objectives, solved by a general convex solver."""
 
 from __future__ import annotations
 
@@ -42,7 +35,6 @@ def optimum(X: np.ndarray, signs: np.ndarray, oracle: InvarianceOracle) -> float
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__).parse_args()
     cells, diagnosis = load_breast_cancer(return_X_y=True)
     mails, labels = make_mail_like(200, 200, random_state=0)

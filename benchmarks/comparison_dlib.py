@@ -1,9 +1,9 @@
 """Comparison with the structural SVM of dlib: mail under removal of up to five words.
 
 dlib minimizes the same objective if its separation oracle returns the worst removal. The oracle is
-written in NumPy and is called by dlib for each mail and each plane. `epsilon` of dlib and `tol`
-of structinv are lowered until the objective is within 0.1 % of the optimum. Seconds are processor
-seconds of that fit. It needs dlib (Boost license).
+written in NumPy and is called by dlib for each mail and each plane. `epsilon` of dlib and `tol` of
+structinv are lowered until the objective is within 0.1 % of the optimum. Seconds are processor seconds
+of that fit. It needs dlib (Boost license).
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ def objective(w: np.ndarray, X: np.ndarray, signs: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__).parse_args()
     X, y = make_mail_like(400, 300, random_state=0)
     X_test, y_test = make_mail_like(400, 300, random_state=1)

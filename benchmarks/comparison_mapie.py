@@ -45,7 +45,6 @@ def measured(seed: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__, repeats=10).parse_args()
     runs = [measured(seed) for seed in range(options.repeats)]
     rows = []

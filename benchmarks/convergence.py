@@ -1,13 +1,9 @@
 """Duality gap over time for every solver, and time per pass for sizes of data.
 
 The loss is FScale(10, 0.5, 2) on ``log(1 + count)`` of enron1 and enron2, rows of length 1, no
-intercept. Gaps are those of the common loop of all solvers: the smallest objective so far minus
-the largest lower bound, divided by the former. The time includes these checks. Kernels are compiled
-before any clock starts.
-
-An iteration visits every mail, so it is called a pass; frank_wolfe may visit some mails several times in
-one. The time per pass is a run's time over its iterations, checks included. The exponent p in
-``time = a * mails ** p`` is fitted by least squares to the logarithms of the medians.
+intercept. Gaps are those of the common loop of all solvers: the smallest objective so far minus the
+largest lower bound, divided by the former. The time includes these checks. Kernels are compiled before
+any clock starts.
 """
 
 from __future__ import annotations
@@ -111,7 +107,6 @@ def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> 
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -126,7 +121,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     require(options.data, "enron")
     warnings.simplefilter("ignore")  # gaps and statuses are in the table

@@ -46,7 +46,6 @@ def load(n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def measure(
     data: tuple[np.ndarray, np.ndarray, np.ndarray], loss: str, model: dict[str, Any]
 ) -> dict[str, Any]:
-    """One fit."""
     X, numbers, classes = data
     made = (
         InvariantLinearSVR(**model) if loss == "regression" else InvariantLinearSVC(loss=loss, **model)
@@ -69,7 +68,6 @@ def measure(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=LOSSES)
     parser.add_argument("--changes", nargs="+", choices=ORACLES, default=list(ORACLES))

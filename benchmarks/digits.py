@@ -3,20 +3,6 @@
 MNIST has four IDX files (LeCun, Bottou, Bengio and Haffner 1998). They are read from ``--data``, else
 from the environment variable ``STRUCTINV_DATA``, else from ``../shared/data``. Pixels are divided by
 255, in float32.
-
-The models, all with the Gaussian kernel ``exp(-gamma |x - z|^2)``:
-
-- SVC: scikit-learn's SVC on the images.
-- VirtualSVC: SVC on all variants of all images.
-- VirtualSupportVectorSVC: SVC on the variants of the support vectors of SVC (DeCoste and Schoelkopf
-  2002).
-- InvariantSVC: `structinv.InvariantSVC` (Teo, Globerson, Roweis and Smola 2007).
-
-The first three combine one-against-one classifiers by votes. The last trains all classes jointly.
-
-Parameters are chosen by cross-validation on the training images alone. Folds split images before any
-transformation: all variants of an image are in the same fold, and only unperturbed images are for
-validation. Ties go to the smaller C, then to the smaller gamma.
 """
 
 from __future__ import annotations
@@ -56,22 +42,7 @@ def grid(gammas: Sequence[float], Cs: Sequence[float]) -> Grid:
 
 @dataclass
 class Outcome:
-    """Result of a model on the test images.
-
-    Parameters
-    ----------
-    params : dict
-        gamma and C.
-    error : float
-        Share of test images classified wrongly.
-    support : int
-        Distinct support vectors.
-    seconds : float
-        Run time of the final fit.
-    gap : float
-        Relative gap of the fit, NaN if the model has no certificate.
-    status : str
-    """
+    """Result of a model on the test images."""
 
     params: Params
     error: float

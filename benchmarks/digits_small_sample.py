@@ -1,21 +1,9 @@
 """Error and support vectors on few digits (Teo et al. 2007, figure 1).
 
 Draws have 10 to 50 digits per class of the 60000 training images of MNIST (seeds 0, 1, ...). A smaller
-draw is part of the larger one of its seed. All 10000 test images are for testing. The 20 transformations
-are those of the paper (`teo2007_transforms`). `digits.py` has the models and the rules.
-
-gamma and C are chosen separately for each draw and model:
-
-- SVC: 5 folds, gamma in {0.005, 0.01, 0.02, 0.04}, C in {1, 10, 100}.
-- VirtualSVC, VirtualSupportVectorSVC, InvariantSVC: 3 folds, gamma in {0.01, 0.02, 0.04}, C in {1, 10}.
-  InvariantSVC is fitted to a relative gap of 0.05. The grid is smaller because these fits take longer.
-
-InvariantSVC is then fitted to a relative gap of 0.01, with `plane_tol` 0, 0.1, 0.3 and 0.5, at the same
-gamma and C. A larger `plane_tol` gives fewer support vectors. Such a fit may also end when no plane is
-violated by more than `plane_tol`. On the first draws the other solvers also fit it, with a time limit.
-
-Support vectors are distinct images. Figures are means over the draws with their standard errors. The
-file of ``--out`` is written after every draw and read at the start, so a stopped run continues.
+draw is part of the larger one of its seed. All 10000 test images are for testing. The 20
+transformations are those of the paper (`teo2007_transforms`). `digits.py` has the models and the rules.
+The protocol is in `docs/evidence/images.md`.
 """
 
 from __future__ import annotations
@@ -236,7 +224,6 @@ def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float)
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -251,7 +238,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are in the tables
     print(versions())

@@ -80,7 +80,6 @@ class Bench:
     tol: float
 
     def invariant(self, epsilon: float = 0.0) -> InvariantSVC:
-        """Fit InvariantSVC."""
         model = InvariantSVC(
             teo2007_transforms(), gamma=self.gamma, C=C, tol=self.tol, plane_tol=epsilon, random_state=0
         )
@@ -112,7 +111,6 @@ class Bench:
 
 
 def fit_lines(bench: Bench) -> list[Line]:
-    """Training."""
     (ours, theirs), model, _ = bench.fits
     samples = len(bench.virtual[1])
     note = f"gap {model.solution_.relative_gap:.1e}, {model.n_iter_} passes; {samples} virtual samples"
@@ -159,7 +157,6 @@ def compressed_line(bench: Bench, share: float) -> Line:
 
 
 def predict_lines(bench: Bench) -> list[Line]:
-    """Prediction."""
     _, model, svc = bench.fits
     X = bench.test[0]
     works = [lambda _: model.predict(X), lambda _: svc.predict(X), lambda _: votes(svc, X)]
@@ -288,7 +285,6 @@ def run(bench: Bench, options: argparse.Namespace) -> list[Line]:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = parser_of(__doc__, ALL_ROWS, 3)
     add_data_option(parser)
     parser.add_argument("--seed", type=int, default=0, help="which digits are drawn")
@@ -303,7 +299,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are in the notes
     if options.child:

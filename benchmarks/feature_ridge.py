@@ -32,15 +32,6 @@ class FeatureRidge:
     """One-against-rest ridge for all folds, from one pass over the rows.
 
     `structinv.OrbitRidge` solves systems with a row for each image; here there are fewer columns.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Features.
-    y : (n,) array
-        Labels from 0 upwards.
-    fold : (n,) array
-        The fold of each row.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, fold: np.ndarray) -> None:

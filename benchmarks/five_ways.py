@@ -1,23 +1,8 @@
 """Comparison of methods for one invariance of digits (MNIST).
 
 Digits are shifted by a pixel in four directions or rotated by 10 degrees: seven variants, the digit
-included. All models have a Gaussian kernel and C = 10, on pixels in [0, 1].
-
-- SVC: without invariance.
-- InvariantSVC: the worst case.
-- Tangents, TransformDifference: `RepresenterClassifier` with hinge losses. It penalizes derivatives
-  along the tangents, or differences between a digit and its variants.
-- OrbitMean: the kernel averaged over the list.
-- SetKernel: the smallest distance of all pairs of variants, or of the tangent planes. Both are clipped.
-- VirtualSVC and VirtualSupportVectorSVC: augmentation.
-
-The length scale, and the weight of the smoothness penalty, are chosen for each draw and model from the
-grids below. The choice uses 3 folds of the first 500 training digits. A draw of 500 is part of the draw
-of 1000 of its seed. Errors are those of the first 2000 test digits, means over draws with standard
-errors. The column "robust" has the fraction of the first 500 with a correct prediction under every
-transformation, and "certified" their certified accuracy. Seconds are those of the last fit, on a busy
-computer. Support vectors of Tangents and TransformDifference are the values and tangents in the
-expansion, those of InvariantSVC the variants.
+included. All models have a Gaussian kernel and C = 10, on pixels in [0, 1]. The protocol is in
+`docs/evidence/images.md`.
 """
 
 from __future__ import annotations
@@ -141,7 +126,6 @@ def compared(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

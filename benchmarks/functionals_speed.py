@@ -153,7 +153,6 @@ def child(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     parser = parser_of(__doc__, repeats=15)
     add_data_option(parser)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

@@ -1,20 +1,6 @@
 """Approximation error and run time of features of the invariant kernel.
 
-Rules of the comparison:
-
-- Data: MNIST, float64, pixels in [0, 1], or scikit-learn's digits (8 x 8) if ``--data`` has no MNIST.
-- Kernel: Gaussian, with the median distance of the test rows as length scale. Transformations are
-  rotations by equally spaced angles up to 45 degrees with equal probabilities, bilinear; 1 means none.
-- errors: ``|F F' - K| / |K|`` in the Frobenius norm (and, with ``--json``, the spectral one) on 150
-  test images. K is that of `OrbitMean` with the same transformations. Landmarks are drawn from 2000
-  training images, with at most 2500 variants. Errors are medians over the seeds of templates and
-  landmarks. The rate is that of theorem 3.1 of Raj et al. 2017, ``D^(-1/2)``, through the first error
-  of independent templates, without a fit.
-- seconds: fit and transform of all training images. scikit-learn's RBFSampler and Nystroem have the
-  same kernel and the same number of columns, without transformations. Calls alternate; times are
-  medians over the repeats. With transformations, the reference is the product of the rows with all
-  moved templates.
-- Times are wall time with the default threads of all libraries. The first line has their number.
+The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -149,7 +135,6 @@ def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int,
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     parser = parser_of(__doc__, repeats=5)
     add_data_option(parser)
     parser.add_argument("--changes", nargs="+", type=int, default=[1, 5, 21])

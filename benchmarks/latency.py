@@ -1,7 +1,7 @@
 """Time of one call for one mail: vectorizer, model, threshold and certificate.
 
-Generated mails of about 130 tokens, as texts; 2000 for training with 10,000 words. Milliseconds
-of processor time, the median and the 99 % quantile of 1000 calls, after 100 others.
+Generated mails of about 130 tokens, as texts; 2000 for training with 10,000 words. Milliseconds of
+processor time, the median and the 99 % quantile of 1000 calls, after 100 others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def milliseconds(call: Callable[[], Any]) -> list[str]:
 
 
 def main() -> None:
-    """Print the table."""
     options = parser_of(__doc__).parse_args()
     X, y = mails(2000)
     texts = as_texts(X)

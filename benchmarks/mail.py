@@ -47,15 +47,7 @@ FORMS = ("counts", "log")
 
 @dataclass(frozen=True)
 class Mailbox:
-    """Mails of one source.
-
-    Parameters
-    ----------
-    name : str
-    texts : list of str
-    y : (n,) array
-        1 for spam, -1 for ham.
-    """
+    """Mails of one source."""
 
     name: str
     texts: list[str]
@@ -64,15 +56,7 @@ class Mailbox:
 
 @dataclass(frozen=True)
 class Bags:
-    """Bags of words over the words of the training mailboxes.
-
-    Parameters
-    ----------
-    train : csr_matrix of shape (n, d)
-    y : (n,) array
-    others : dict of str to (csr_matrix, array)
-        Rows and labels of mailboxes that were not trained on.
-    """
+    """Bags of words over the words of the training mailboxes."""
 
     train: sp.csr_matrix
     y: np.ndarray
@@ -80,12 +64,7 @@ class Bags:
 
 
 class Corpus:
-    """Word counts of mailboxes, counted once.
-
-    Parameters
-    ----------
-    boxes : dict of str to Mailbox
-    """
+    """Word counts of mailboxes, counted once."""
 
     def __init__(self, boxes: Mapping[str, Mailbox]) -> None:
         counter = CountVectorizer(dtype=np.float64)
@@ -102,13 +81,6 @@ class Corpus:
         """Count words of some mailboxes, over the words of the training mailboxes.
 
         This is what a CountVectorizer fitted on the training mailboxes alone gives.
-
-        Parameters
-        ----------
-        train, others : sequences of str
-            Names of mailboxes.
-        form : {"counts", "log"}
-            Raw counts, or ``log(1 + count)`` with each row scaled to length 1.
         """
         counts = sp.vstack([self.counts[name] for name in train], format="csr")
         known = np.unique(counts.indices)
@@ -137,18 +109,7 @@ def require(folder: Path, *kinds: str) -> None:
 
 
 def load_mailboxes(folder: Path, *, spamassassin: bool = True) -> dict[str, Mailbox]:
-    """Read the mailboxes without duplicates.
-
-    Parameters
-    ----------
-    folder : Path
-    spamassassin : bool, default=True
-        Whether that source is wanted, too.
-
-    Returns
-    -------
-    dict of str to Mailbox
-    """
+    """Read the mailboxes without duplicates."""
     mails = [_enron_mail(record) for record in _records(folder / FILES["enron"])]
     if spamassassin:
         raw = _records(folder / FILES[SPAMASSASSIN])
@@ -173,21 +134,7 @@ def describe(boxes: Mapping[str, Mailbox]) -> str:
 
 
 def body(raw: str) -> str:
-    """The text of a raw mail without its headers.
-
-    Parameters
-    ----------
-    raw : str
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> body("Subject: hi\\nContent-Type: text/html\\n\\n<p>cheap<br>pills &amp; more</p>").split()
-    ['cheap', 'pills', '&', 'more']
-    """
+    """The text of a raw mail without its headers."""
     message = message_from_bytes(raw.encode("utf-8", "surrogateescape"))
     return "\n".join(_texts(message))
 

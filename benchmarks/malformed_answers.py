@@ -2,15 +2,7 @@
 
 Each case damages one result of one method of an oracle, kernel, family of functionals, output structure
 or hull, and passes it to an estimator. ``tests/malformed.py`` has the table of methods and kinds of
-damage. A case ends in one of these ways:
-
-- "refused": TypeError, ValueError or NotImplementedError with the names of class and method,
-- "harmless": the same optimum as without the damage,
-- "accepted": other numbers, but well formed, such as one more row of features,
-- "unused": the method was not called.
-
-All other results count as wrong, and a process that dies as a crash. Cases run in separate processes,
-thousands in each.
+damage. The protocol is in `docs/evidence/trust.md`.
 """
 
 from __future__ import annotations
@@ -43,7 +35,6 @@ def portion(first: int, last: int) -> None:
 
 
 def main() -> None:
-    """Run cases until so many answers have been damaged, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answers", type=int, default=10_000, help="number of damaged results")
     parser.add_argument("--portion", type=int, nargs=2, metavar=("FIRST", "LAST"))

@@ -56,7 +56,6 @@ class Rows:
 
     @property
     def n_labels(self) -> int:
-        """Number of classes."""
         return int(self.y.max()) + 1
 
     def value(self, W: np.ndarray) -> float:
@@ -209,7 +208,6 @@ def training_sets(arguments: argparse.Namespace) -> list[Rows]:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_option(parser)
     parser.add_argument("--sets", nargs="+", default=["text20", "text1000"])

@@ -4,25 +4,7 @@ Data are the first ``--sentences`` training sentences of CoNLL-2000. Features ar
 `conll_features`: words alone (21 templates of words and their spelling), or words and parts of speech
 (19 templates). Words of the test sentences are mistyped, lower-cased or made unseen (`mistype`, with
 equal probabilities), at rates of 0 to 30 % of the tokens. Parts of speech are those of the unchanged
-text, so they preserve most of the information. Methods:
-
-- `InvariantStructuredSVC` with ``Sequence(allowed="iob2")``: plain; with `FDrop`, which drops features
-  of every token; with ``Budget(FDrop)``, which drops features of a sentence.
-- CRFsuite by L-BFGS (python-crfsuite).
-- The plain model and CRFsuite, trained on randomly mistyped text with another seed.
-
-C (or c2 of CRFsuite) has the highest mean of F1 over all rates. F1 is that of the last tenth of the
-training sentences, mistyped with a third seed. The rate of the training text is chosen in the same way,
-at the C of the plain model. Fits for the choice end at twice ``--tol`` or after half of ``--seconds``
-of wall time. The last fit, to all training sentences, ends at ``--tol`` or after ``--seconds``. The
-table has the reached gap. Each run reads the test sentences once. Seconds are processor time of one
-thread, those of the last fit.
-
-A prediction is certified if no choice of so many dropped *features* of a sentence changes it. Features
-are neither tokens nor typos: one word fills features of up to five positions.
-
-The data folder is ``--data``, else the environment variable ``STRUCTINV_DATA``, else
-``../shared/data``.
+text, so they preserve most of the information. The protocol is in `docs/evidence/structured.md`.
 """
 
 from __future__ import annotations
@@ -87,7 +69,6 @@ class Machine:
     crf: bool = False
 
     def fit(self, X: Features, y: Labels, C: float, tol: float, seconds: float) -> Tagger:
-        """Learn."""
         started = time.process_time()
         if self.crf:
             tag = crfsuite(X, y, C)
@@ -277,7 +258,6 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
 
 
 def main() -> None:
-    """Print the tables, a setting in each process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_option(parser, "conll2000/")
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))

@@ -2,24 +2,7 @@
 
 The orbits of 60000 digits are too many to train on, and most variants are far from every border. Round
 0 trains on the digits alone. Each later round searches the orbits of the `--near` digits nearest to a
-border and of all digits on the list of the round before. It trains on these digits with some of their
-variants:
-
-- those with a dual variable above 0,
-- those of the last list that are still within the margin,
-- the `--add` worst of the others if they violate the margin by more than `--epsilon`.
-
-At most `--members` variants are used, those with the largest violations. Orbits may be larger in later
-rounds (`--transforms`). Test digits are used for the curve of error against time only. With
-``--validate`` the last 10000 training digits replace them, to choose parameters.
-
-The kernel is ``((<x, z> + 1) / 2)^degree`` on images of unit length (DeCoste and Schoelkopf 2002), or
-Gaussian. ``--deskew`` first straightens every digit by its second moments, ``--blur`` smooths it. With
-``--patches`` the kernel has pooled patch features of each variant instead of pixels.
-
-A checkpoint is written to ``--out`` after every round, and a stopped run continues from it. ``--vote``
-trains nothing. It adds the scores of the last models of some runs, each a mean over variants of the
-test digit. McNemar's test compares the sum with each model.
+border and of all digits on the list of the round before. The protocol is in `docs/evidence/images.md`.
 """
 
 from __future__ import annotations
@@ -145,14 +128,7 @@ def prepared(X, arguments):
 
 
 class View:
-    """Features of images: pixels, or pooled patch features of unit length.
-
-    Parameters
-    ----------
-    patches : bool
-    images : (n, 784) array
-        Landmarks for patches are learned from them, without labels.
-    """
+    """Features of images: pixels, or pooled patch features of unit length."""
 
     def __init__(self, patches, images):
         self.features = PatchOrbits(**PATCHES).fit(images) if patches else None

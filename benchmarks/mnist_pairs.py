@@ -3,26 +3,7 @@
 The pairs are 4 or 9, 2 or 3, 6 or 5, and 7 or 1. Each of 20 draws has 50 digits of the first and 10 of
 the second. All test images of both are for testing. Pixels are in [0, 1], and the kernel is Gaussian.
 The 12 transformations are those of the paper (`zhang2013_transforms`): shifts, rotations, scalings,
-shears.
-
-- plain: `RepresenterClassifier`, logistic loss, without invariances (nu = 0).
-- squared, epsilon-insensitive: the same with that loss of every f(T x) - f(x), 720 of them per draw.
-- VirtualSVC: hinge loss of the images and of all their variants.
-
-The loss of a digit has the weight C divided by the size of its class in the draw. For VirtualSVC each
-of its 13 images has this weight. The first three models have no constant, as in the paper; SVC has one.
-
-Some training images of each class are set apart at random: 500 for validation, and five draws for the
-choice. The 20 draws are taken from all others (two of them may share images). Parameters are chosen for
-each pair and model. They have the smallest mean error on the 1000 validation digits over the five
-draws. Ties go to the first in the order of the grid. So nothing is chosen on images of the 20 draws or
-of the test set.
-
-Grid: sigma in {3, 5, 8, 12, 18}, C in {10, 100, 1000, 10000}; for the squared loss nu in {1, 10, 100,
-1000}, for the epsilon-insensitive loss nu in {1, 10, 100}, epsilon in {0.03, 0.1, 0.3}. Fits of
-structinv end at a relative gap of 1e-3.
-
-Tests are paired by draw. They apply to other draws and to this test set, which all draws share.
+shears. The protocol is in `docs/evidence/few_labels.md`.
 """
 
 from __future__ import annotations
@@ -248,7 +229,6 @@ def tests(ours: np.ndarray, theirs: np.ndarray) -> list[str]:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -261,7 +241,6 @@ def parse() -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """All pairs."""
     train, test = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
     split = [Pair.of(digits, train[1]) for digits in pairs]
     print(check_predictions(train, split[0]))
@@ -269,7 +248,6 @@ def run(options: argparse.Namespace, pairs: Sequence[tuple[int, int]]) -> dict[s
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")

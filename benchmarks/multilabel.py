@@ -43,7 +43,6 @@ class Separate:
         self.C = C
 
     def fit(self, X: np.ndarray, Y: np.ndarray) -> Separate:
-        """Train all."""
         settings = {"C": self.C, "loss": "hinge", "fit_intercept": False, "random_state": 0}
         self.models = [LinearSVC(max_iter=100_000, **settings).fit(X, y) for y in Y.T]
         return self
@@ -75,7 +74,6 @@ def chosen(X: np.ndarray, Y: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(os.environ.get("STRUCTINV_DATA", "../shared/data"))
     parser.add_argument("--data", type=Path, default=default, help="folder with scene/scene.npz")

@@ -5,26 +5,7 @@ of each of 40 persons, read from ``--data`` as in the other benchmarks. They are
 16 x 16 and to 32 x 32 pixels of gray values 0 to 255. One person is separated from all others, and
 errors are means over the persons. A person has only one face in forty, so the error is balanced: the
 mean of the error rates of both sides. The tables also have the fraction of faces with a higher score of
-another person (identification).
-
-Each draw (seeds 0, 1, ...) trains on 5 clean faces of each person and tests on the 5 others. Test faces
-are clean, or have normal noise of variance 30 as in the paper, or of variances 900 and 2500. In other
-tests 10 % of the pixels are replaced, by black or white or by uniform values. Noisy values are clipped
-at 0 and 255.
-
-Models are scikit-learn's SVC on kernel matrices with balanced class weights:
-
-- plain: the Gaussian kernel.
-- filter: the same after Wiener, median or Gaussian filters of all faces, or without one.
-- box: the Gaussian of the distance between the boxes of radius t around both faces, ``SetKernel(Box(t),
-  Gaussian(sigma), sides="two", spectrum="clip")``. For t = 0 it is the plain kernel.
-- box on filtered: box kernels over the chosen filter.
-
-Three folds of the training faces choose sigma, C, t and the filter, by the balanced error of 10 random
-persons. The values of sigma are multiples of the root mean square distance of training faces,
-separately for each filter and t. With "noise known" the validation faces have noise of the tested kind
-and size; with "noise unknown" they are clean. The rules are the same for all models. Ties go to the
-first of the lists, which is the smaller t, sigma and C.
+another person (identification). The protocol is in `docs/evidence/sets.md`.
 """
 
 from __future__ import annotations
@@ -96,7 +77,6 @@ def normal_noise(X: np.ndarray, rng: np.random.Generator, variance: float) -> np
 
 
 def outliers(X: np.ndarray, rng: np.random.Generator, uniform: bool, share: float = 0.1) -> np.ndarray:
-    """Some pixels replaced."""
     values = rng.uniform(0.0, 255.0, X.shape) if uniform else 255.0 * rng.integers(0, 2, X.shape)
     return np.where(rng.random(X.shape) < share, values, X)
 
@@ -155,7 +135,6 @@ class Distances(NamedTuple):
 
 
 def gaussian(distances: np.ndarray, sigma: float) -> np.ndarray:
-    """Kernel values."""
     return np.exp(distances**2 / (-2.0 * sigma**2))
 
 
@@ -395,7 +374,6 @@ def print_choices(runs: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -412,7 +390,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     faces, y = load_faces(options.data)
     print(versions())

@@ -1,23 +1,8 @@
 """Handwritten words: effects of sequences, kernels and image transformations.
 
 The words of Taskar, Guestrin and Koller (2003) have letters of 16 x 8 black or white pixels, in ten
-folds. "small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:
-
-- Letter error is the percentage of wrongly labeled letters of the test words.
-- All models have the same rows, the words in their order. ``--rows orientations``: the slope of an
-  image in each of eight directions, blurred, at every second pixel, as an image of eight channels.
-  ``--rows pixels``: the image, smoothed by a Gaussian.
-- Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`). Chains are
-  `InvariantStructuredSVC(Sequence())` with Hamming cost.
-- A kernel's values are multiplied by `FACTOR`, which sets the relative cost of transitions.
-- The name "shifts" means that each letter moves separately by a pixel. With "slants" each letter has
-  four separate shears, and "one slant" is the same shear of all letters of a word (`Shared`).
-- Blur and length scale are the best on unseen training words of "large". By three folds of the training
-  words of "small" they are as good as their neighbors.
-- C was chosen in the same way (``--choose``), again on training words of "large" for models with
-  shifts. It is that of orientations; matrices of pixels had 1 for all plain models and 0.3 for kernels.
-- Guesses: the factor (on pixels, so chosen), C of linear models with shifts, the slants and their C.
-- `--share` trains on a part of the training words, for timing. Memory is the peak of the process.
+folds. "small" trains on fold 0 and tests on the nine others, "large" the reverse. The protocol is in
+`docs/evidence/structured.md`.
 """
 
 from __future__ import annotations
@@ -64,7 +49,6 @@ class Words:
         return Words(self.X[rows], self.y[rows], self.lengths[words], self.folds[words])
 
     def split(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Rows by word."""
         return np.split(rows, np.cumsum(self.lengths)[:-1])
 
 
@@ -84,7 +68,6 @@ class Setting:
         return ", ".join([*parts, self.changes])
 
     def oracle(self, options: argparse.Namespace) -> Any:
-        """Return the oracle."""
         rows = ROWS[options.rows]
         slants = Shears(SLANTS, axes=1, shape=rows.shape)
         known = {
@@ -96,7 +79,6 @@ class Setting:
         return known[self.changes]
 
     def model(self, options: argparse.Namespace) -> Any:
-        """The estimator."""
         common: dict[str, Any] = {
             "oracle": self.oracle(options),
             "C": self.C,
@@ -165,7 +147,6 @@ ROWS = {
 
 
 def load(folder: Path, rows: Rows, blur: float) -> Words:
-    """All words."""
     require(folder, FILE)
     found = np.load(folder / FILE)
     images = np.unpackbits(found["X_bits"], axis=1)[:, :128].reshape(-1, 16, 8).astype(np.float32)
@@ -235,7 +216,6 @@ def compare(
 
 
 def main() -> None:
-    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_option(parser, "ocr_letters/")
     parser.add_argument("--part", choices=["small", "large"], default="small")

@@ -1,21 +1,6 @@
 """Models of `digits.py` on faces and color photographs.
 
-- faces: 20 of the 40 people of the Olivetti faces (64 x 64 gray), 2 faces each for training and the
-  other 8 for testing. People and faces are drawn again for each seed. Transformations are shifts by 1
-  pixel in 8 directions, rotations by 5 degrees, scalings by 0.95 and 1.05, and the mirror image. The
-  border repeats.
-- photographs: the first 2000 of the 50000 training images of CIFAR-10 (32 x 32, three colors), and the
-  first 1000 test images. Transformations are the mirror image, and shifts by 1 and 2 pixels in 4
-  directions. Binary models separate one class from the rest, and the largest score wins.
-
-All have the Gaussian kernel. gamma is s/4, s/2, s, 2s or 4s, where s is that of scikit-learn's "scale".
-For faces, gamma and C in {1, 10} are chosen for each model by two folds of the training faces, as in
-`digits.py`. For photographs they are chosen by three folds of the 2000 with SVC only, and all models
-share them. SVC and VirtualSVC on photographs read one kernel matrix for all ten classes (20000 virtual
-samples, 5 GB), instead of libsvm's slow kernel. InvariantSVC starts again for each class. Seconds are
-those of final fits, including that matrix.
-
-Support vectors are distinct images, for photographs over all ten models.
+The protocol is in `docs/evidence/images.md`.
 """
 
 from __future__ import annotations
@@ -79,7 +64,6 @@ class Line:
 
 
 def grid_for(X: np.ndarray) -> Grid:
-    """Multiples of "scale"."""
     scale = 1.0 / (X.shape[1] * float(X.var(dtype=np.float64)))
     return grid([factor * scale for factor in FACTORS], CS)
 
@@ -229,7 +213,6 @@ def print_table(title: str, draws: Sequence[dict[str, Line]], key: str) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -243,7 +226,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")

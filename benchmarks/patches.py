@@ -1,23 +1,6 @@
 """Pooled kernel features of patches: photographs and rotated digits.
 
-- photographs: a part of CIFAR-10 (32 x 32, three colors), 20000 of the 50000 training images and the
-  first 1000 of the 10000 test images. `PatchOrbits` has one layer, with and without the mirror image as
-  a transformation of the whole image.
-- rotated digits: MNIST, every image rotated by a random angle, uniform in all directions (bilinear,
-  with a fixed seed). The files of Larochelle et al. (2007) differ from these. Of the 70000, in random
-  order, 12000 are for training and 50000 for testing. `PatchOrbits` has one layer or two. The second
-  layer takes the map of the first as one patch. It is a Gaussian kernel of whole images, described by
-  their patches. The mean is over equally spaced rotations of the whole image.
-
-The classifier is one-against-rest ridge on features of standard deviation 1. With ``--machines ridge
-linear`` it is also `InvariantLinearSVC` without an oracle. The penalty and C have the lowest error on
-the first fold of the training rows; for the linear model only that error is shown. Parameters of
-features were chosen on training rows. Photographs had 4000 rows for training and 2000 for validation;
-digits had 3000 and 1500 or 2000, then 10000 and 2000. No choice uses a test row. Features are learned
-from all training images without labels, also for the five folds. The table has errors of the folds and
-of the test rows.
-
-The standard error is that of a fraction of so many rows. Seconds are processor time of all threads.
+The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -155,7 +138,6 @@ def fit_machines(
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -176,7 +158,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     print(f"{versions()}\n")
     if "photographs" in options.sets:

@@ -5,12 +5,7 @@ The data are a part of CIFAR-10, as in `patches.py`: 20000 of the 50000 training
 They have accuracies of 61.0 and 62.8 % for plain random features (one and two layers), and 64.2 and
 67.3 % for orbits. They do not give their length scales. A transformation here is a mirror image or
 none, after a shift up to 3 pixels (8 directions) and a rotation up to 10 degrees. ``--changes`` is
-their number.
-
-Features are `OrbitFourier` with orthogonal templates. Length scales of both layers are chosen, for
-plain and for averaged features in the same way. The choice trains on the first 4000 training images and
-tests on 2000 others. The model is the ridge of `feature_ridge.py`, with its penalty chosen by the first
-fold of the training images.
+their number. The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -80,7 +75,6 @@ def compare(averaged: bool, layers: int, train: Rows, test: Rows, options: Any) 
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,5 @@
 """Pictures of the pages, drawn from records of the benchmarks.
 
-A benchmark writes its record with ``--record benchmarks/records/NAME.json``; this script reads the
-records and draws ``docs/pictures/NAME.png``, without data and in seconds:
-
     python benchmarks/pictures.py                 # all of them
     python benchmarks/pictures.py malware
 
@@ -434,7 +431,6 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURES)}; all by default")
     options = parser.parse_args(arguments)

@@ -1,26 +1,8 @@
 """Energies of molecules from Coulomb matrices with unordered atoms (QM7).
 
 The matrix of a molecule is 23 x 23, with zeros for missing atoms. It has ``Z_i Z_j / r_ij`` off its
-diagonal, distances in Bohr, and ``Z_i^2.4 / 2`` on it. Its rows and columns may be reordered together.
-Models are kernel ridge regressions with
-
-- the kernel of matrices sorted by the norms of their rows,
-- the mean of the kernel over several noisy sorts of both molecules (`OrbitMean`), exactly,
-- a Gaussian of the distance of mean embeddings (`OrbitDistance`), the second layer,
-- both with Gaussian kernels by random features (`OrbitFourier`), distributions of responses
-  (`GroupCDF`) and landmarks (`OrbitNystroem`),
-- random features of the noisy sorts ("random Coulomb matrices", Montavon et al. 2012). Every training
-  molecule has several rows, and a prediction is the mean over sorts.
-
-There are 7101 molecules (7165 in the file of the paper) in five random folds by seed; the published
-folds belong to that file. Length scales, noise and ridge are chosen for each fold by leave-one-out on
-some of its training molecules. For random Coulomb matrices the criterion is the error on a third of
-these. Errors are those on the fold left out, in kcal/mol. Features use all molecules without energies:
-landmarks are molecules of any fold, thresholds quantiles over all. The mean over 16 sorts has the
-parameters chosen for 8.
-
-Raj et al. (2017) do not give the number of sorts and of features, or the choice of parameters. Here
-there are 8 sorts and 3000 columns.
+diagonal, distances in Bohr, and ``Z_i^2.4 / 2`` on it. Its rows and columns may be reordered
+together. The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -101,7 +83,6 @@ def plain(name: str, width: float) -> Kernel:
 
 
 def exact(name: str, size: int, layers: int = 1) -> list[Candidate]:
-    """Kernels."""
     found: list[Candidate] = []
     for width, noise in product(WIDTHS[name], NOISES[name] if size > 1 else (0.0,)):
         params = {"width": width, "noise": noise}
@@ -127,7 +108,6 @@ def fourier(layers: int, size: int = SORTS) -> list[Candidate]:
 
 
 def distributions() -> list[Candidate]:
-    """Distributions of responses."""
     return [
         ({"noise": noise}, products_of(GroupCDF(sorts(noise), COLUMNS, n_draws=SORTS)))
         for noise in NOISES["Gaussian"]
@@ -312,7 +292,6 @@ def print_table(lines: dict[str, Line]) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -324,7 +303,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     print(f"{versions()}\n")
     X, y = load_molecules(options.data)

@@ -1,48 +1,6 @@
 """Semi-supervised learning with smoothness penalties (Zhang et al. 2013).
 
-Protocol:
-
-- Columns are standardized, or with ``--scaling unit`` rows scaled to unit length.
-- The kernel is Gaussian. Its length scale is the median distance of two rows. In other tables a factor
-  of it in {1, 2, 1/2, 1/4} is chosen with the other parameters.
-- Of all n rows, l = 30, 60 or 90 random rows have a label: the first l of a permutation by seed 0, 1,
-  .... Both classes are among the first 30, and a smaller draw is part of the larger one of its seed.
-  All methods have the same draws and all rows as inputs. The error is that on the rows without a label.
-- All parameters are chosen by the labeled rows alone, by the errors of 5 stratified folds, the same for
-  all methods. Ties go to the first of the grid. It has the simplest family, the prescribed length
-  scale, the weakest penalty and the smallest C.
-- Numbers are means over the draws with their standard deviations.
-
-Methods, with C in {0.1, 1, 10, 100, 1000} on the sum of the losses and an unpenalized constant:
-
-- SVC: hinge loss, plain kernel, labeled rows only.
-- LapSVC: hinge loss and ``nu f'Lf`` over a graph of 5 or 10 nearest neighbors with edges of weight 1.
-- gradients, hinge and squared (InvSVM of the paper): nu times the sum of squares of all partial
-  derivatives at all rows.
-- LabelSpreading of scikit-learn: Gaussian affinity with gamma in {1, 10, 100} / (2 sigma^2), sigma the
-  median distance, alpha in {0.2, 0.8, 0.99}.
-- SelfTraining of scikit-learn around a calibrated SVC, threshold 0.75 and 10 rounds at most. Length
-  scale and C are those of SVC, since separate folds would take longer than all other methods.
-- Linear SVM: hinge loss, linear kernel, labeled rows only.
-- Squared loss, any penalty: no penalty, gradients, tangents of local neighbors (`LocalTangents`), local
-  averages, or the graph. Its weight, length scale and C are chosen with it. The criterion is the error
-  in folds, the squared errors of rows left out, or the marginal likelihood. The likelihood is that of
-  the labels -1 and +1 under a Gaussian process, with profiled variance and constant. Gradients of sets
-  of more than 1000 rows have the median length scale alone.
-
-Weights are ``nu = c / (n s)`` with s the mean squared norm of the functionals. The factor c is in {0.1,
-1, 10, 100} for gradients and in {0.1, 10, 1e3, 1e5} for others. `folded_tables.py` folds the penalties
-into the kernel. The first printed lines compare this with `RepresenterClassifier`, `LapSVC`, `Folded`
-and `OrbitRidge`.
-
-Local averages chosen by rows left out were selected after their errors on the sets of `PICKED_ON` were
-known. Tables separate these sets from all others; g50c, which is not in the paper, is for this.
-
-"In hindsight" means chosen by the reported errors. Such numbers are not valid estimates.
-
-With ``--cache`` columns of gradients and the errors of finished sets stay in a folder, and a stopped
-run continues. Gradients of the sets of 1500 rows take most of the time: `--no-gradients` leaves them
-out.
+The protocol is in `docs/evidence/few_labels.md`.
 """
 
 from __future__ import annotations
@@ -488,7 +446,6 @@ def differences(found: Found) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -507,7 +464,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")

@@ -50,7 +50,6 @@ def fit(X: np.ndarray, y: np.ndarray, solver: str, stop: Gap) -> Solution:
 
 
 def main() -> None:
-    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--solvers", nargs="+", default=["frank_wolfe", "svmstruct"])
     parser.add_argument("--gap", type=float, default=1e-2)

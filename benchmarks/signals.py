@@ -3,29 +3,7 @@
 `structinv.datasets.make_signals` generates the signals: a slow or a quick rhythm of any phase,
 multiplied by a random factor, with a random baseline. They replace the electroencephalograms of
 Pozdnoukhov and Bengio 2006 (section 5.2), which are not available. No number here is comparable with
-the paper.
-
-Every draw of training signals has a different seed. The 2000 test signals are the same for all. The
-methods have the limits of the generator: `Segment(low, high)` and `Offset(limit)`.
-
-- SVM: Gaussian kernel, on the unchanged signals.
-- SVM, standardized: the same on standardized signals, each with mean 0 and standard deviation 1. This
-  is common practice and needs no limits.
-- virtual samples: `VirtualSVC`, each signal with five random variants.
-- segment, segment + offset: `SetKernel` of the Gaussian, clipped.
-- vicinal kernel: `VicinalKernel` in SVC, distributions around both signals; vicinal, training only: the
-  same matrix for training, without a distribution around test signals.
-- worst case: `InvariantSVC` with covers of four factors times three baselines, C = 10. The gap is 0.1
-  in folds and 0.02 in the last fit. linear worst case: `InvariantLinearSVC`, whose support function is
-  exact.
-
-`--corrections` compares spectrum corrections of the set kernel of segment and offset, in SVC.
-
-Parameters are chosen by 3 folds of the training signals (2 for the kernel SVM of the worst case). The
-grids below were fixed beforehand, and ties go to the first point. Seconds are those of the last fit
-with its kernel matrix, on a busy computer. Errors are means over the draws with their standard errors.
-p is that of paired t tests over the draws, which share a test set. So it applies to training signals
-and not to test signals.
+the paper. The protocol is in `docs/guide/signals.md`.
 """
 
 from __future__ import annotations
@@ -245,7 +223,6 @@ def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

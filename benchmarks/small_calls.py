@@ -205,13 +205,11 @@ def command_lines(repeats: int) -> list[Line]:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = parser_of(__doc__, ALL_ROWS, 9)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are nothing that is looked at here
     work = {"rows": row_lines, "many": many_lines, "import": import_lines, "command": command_lines}

@@ -1,21 +1,6 @@
 """Kernel SVMs on small images, compared with SVC on all virtual samples.
 
-Rules of the comparison:
-
-- The 20 transformations of Teo et al. 2007 (21 variants per image), Gaussian kernel, float32, C 10,
-  gamma 0.02 times 784 / pixels on values from 0 to 1. Nothing is tuned here.
-- "mnist 16 wide" has gamma 0.03, half of that. Values from -1 to 1, halved, have the same distances as
-  those from 0 to 1.
-- Sets: MNIST at 28 x 28 and, averaged over areas, at 16 x 16, with ``--per-class`` digits per class.
-  The digits of scikit-learn, 8 x 8, are as many. Olivetti faces have 32 x 32 pixels, five faces of each
-  of the 40 people. All other images are test images, of MNIST 2000 of them.
-- InvariantSVC is fitted to a relative gap of ``--tol``. SVC has a cache for its whole kernel, and its
-  samples are precomputed. The two alternate in one process. Ratios are those of medians over
-  ``--repeats``. The first fit of each is not counted.
-- Times are wall time, with the default threads of all libraries; SVC has one. With
-  ``STRUCTINV_CPU_TIME=1`` in the environment they are processor time, for busy computers.
-- predict: the test images, by ``InvariantSVC.predict`` and ``SVC.predict``, which takes the kernel pair
-  by pair. Errors are those of the two predictions.
+The protocol is in `docs/evidence/speed.md`.
 """
 
 from __future__ import annotations
@@ -124,7 +109,6 @@ def compare(name: str, train: Rows, test: Rows, repeats: int, tol: float) -> Res
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = parser_of(__doc__, repeats=3)
     add_data_option(parser, "mnist/ and olivetti/")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
@@ -136,7 +120,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     results = []

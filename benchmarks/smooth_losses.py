@@ -1,17 +1,6 @@
 """Time of smooth losses without perturbations, compared with scikit-learn.
 
-Rules of the comparison:
-
-- Rows: mail (enron1 and enron2), the digits 3 and 5 of MNIST in [0, 1], and 20000 generated rows of 100
-  features. There is no intercept, and C is the same for all; lambda = 1 / (C m).
-- A sufficient objective is within 0.1 % of the lowest known one, that of structinv at tol 1e-6. Each
-  method has the loosest sufficient tolerance of 1, 1/2, 1/4, ...; structinv starts at 0.1.
-- Methods alternate in one process with one thread of BLAS. Times are medians over the repeats. With
-  ``STRUCTINV_CPU_TIME=1`` in the environment they are processor time.
-- The table has the fastest of the references. LinearSVC solves the dual and the primal of the squared
-  hinge. LogisticRegression runs liblinear on both, L-BFGS, and Newton's method with conjugate gradients
-  or, up to 3000 features, with Cholesky factors. References with more than 1000 iterations are left
-  out.
+The protocol is in `docs/evidence/speed.md`.
 """
 
 from __future__ import annotations
@@ -129,14 +118,12 @@ def fit(model: Any, X: Any, y: np.ndarray, _: int) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = parser_of(__doc__, ALL_ROWS, 5)
     add_data_option(parser)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # the objectives are compared, whatever the status
     threadpool_limits(1, user_api="blas")

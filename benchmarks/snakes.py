@@ -62,7 +62,6 @@ def graphs(data: np.lib.npyio.NpzFile, part: str, rich: bool) -> tuple[list, lis
 
 
 def main() -> None:
-    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(os.environ.get("STRUCTINV_DATA", "../shared/data"))
     parser.add_argument("--data", type=Path, default=default, help="folder of the data sets")

@@ -2,18 +2,8 @@
 
 Each of four sources is held out in turn. A filter for an Enron mailbox is trained on the two others. A
 filter for the SpamAssassin bodies, which are unlike them all, is trained on the three Enron mailboxes.
-SpamAssassin is never trained on: it represents out-of-domain mail without labels.
-
-All parameters are chosen with the training mailboxes only. Each of them is left out in turn. The
-setting with the best mean accuracy on left-out mailboxes is chosen (ties: the best mean AUC). The value
-of lambda = 1/(C m) is tuned instead of C, so that its value transfers to another number of mails. Plain
-hinge and LinearSVC have a wider grid of lambda, since they have no other parameter. The threshold is
-that of the model.
-
-Certified accuracy is that for any K dropped words (`FDrop(K)`), or for any K words scaled by factors in
-[1/2, 2] (`FScale(K, 0.5, 2)`). They hold for the rows of the model. With raw counts these are the
-mails. With rows of unit length this is only approximate, since an edit of a mail also changes its
-length.
+SpamAssassin is never trained on: it represents out-of-domain mail without labels. The protocol is in
+`docs/evidence/security.md`.
 """
 
 from __future__ import annotations
@@ -94,23 +84,7 @@ class Effort:
 
 @dataclass
 class Outcome:
-    """A method on a held-out mailbox.
-
-    Parameters
-    ----------
-    params : Params
-        Chosen on the training mailboxes.
-    validated : float
-        Their mean accuracy on training mailboxes left out.
-    scores : (n,) array
-    accuracy, auc : float
-    gap : float
-        Relative gap of the fit, NaN if the method has none.
-    certified : dict of str to list of float
-        Shares certified against each number of edits, by kind of edit.
-    best : float
-        Accuracy of the grid's best point on the held-out mailbox itself, NaN if not asked for.
-    """
+    """A method on a held-out mailbox."""
 
     params: Params
     validated: float
@@ -139,7 +113,6 @@ def grid(method: str, form: str, quick: bool) -> list[Params]:
 
 
 def make(method: str, params: Params, n_mails: int, intercept: bool, tol: float, limit: float) -> Any:
-    """An unfitted classifier."""
     given = dict(params)
     if method == "MultinomialNB":
         return MultinomialNB(**given)
@@ -162,7 +135,6 @@ def decision(model: Any, X: Any) -> np.ndarray:
 
 
 def quality(scores: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Accuracy and AUC."""
     return float(np.mean((scores > 0) == (y > 0))), float(roc_auc_score(y, scores))
 
 
@@ -280,7 +252,6 @@ def right_alone(reference: np.ndarray, other: np.ndarray, y: np.ndarray) -> tupl
 
 
 def show(params: Params) -> str:
-    """Parameters in short."""
     short = {"lam": "lambda", "max_changes": "K"}
     return " ".join(f"{short.get(name, name)}={value:g}" for name, value in params)
 
@@ -355,7 +326,6 @@ def settings(forms: Iterable[str], intercept: str) -> list[Setting]:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -373,7 +343,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     require(options.data, "enron", SPAMASSASSIN)
     warnings.simplefilter("ignore")  # gaps are in the tables

@@ -1,22 +1,6 @@
 """Special cases of Teo et al. (2007), compared with earlier programs.
 
-Linear two-class models minimize the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum of losses``:
-
-- trajectories, polynomials of the angle. The reference is the semidefinite program of Graepel and
-  Herbrich (2004). A polynomial that is at least 0 on an interval is a weighted sum of squares, whose
-  coefficients are positive semidefinite matrices.
-- the same trajectories as a list of 21 values, without polynomials.
-- ellipsoids, each row with a separate factor. The reference is the second-order cone program of
-  Bhattacharyya, Pannagadatta and Smola (2004).
-- dropped words. The reference is the quadratic program of Globerson and Roweis (2006), whose inner
-  maximum is the dual of a linear program.
-
-Rows are two digits of scikit-learn's 8 x 8 images. The column "stated" is the optimum that a method
-returns, and "objective" is the value of its weights by the exact worst cases (for a list, those of the
-trajectory). The column "off" is the distance of either to the best known lower bound. The column
-"seconds" is the whole call, for cvxpy including the way from its expressions to the solver. The column
-"solver" is the time that the solver reports, and "over" is the whole call divided by that of structinv
-at that tolerance. Functions are compiled before any clock starts.
+The protocol is in `docs/evidence/speed.md`.
 """
 
 from __future__ import annotations
@@ -281,7 +265,6 @@ def compare(
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200, help="training rows")
     parser.add_argument("--digits", type=int, nargs=2, default=(3, 8), help="the two classes")

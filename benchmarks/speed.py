@@ -102,7 +102,6 @@ class Problem:
         return (value - model.solution_.dual) / value
 
     def ours(self, tol: float, seed: int = 0) -> InvariantLinearSVC:
-        """Fit our classifier."""
         model = InvariantLinearSVC(
             self.oracle, C=self.C, tol=tol, fit_intercept=False, random_state=seed
         )
@@ -372,7 +371,6 @@ def run(corpus: Corpus, rows: Sequence[str], repeats: int, cvxpy_repeats: int) -
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = parser_of(__doc__, ALL_ROWS, 5)
     add_data_option(parser)
     parser.add_argument("--cvxpy-repeats", type=int, default=5)
@@ -381,7 +379,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps and iterations are in the table
     if os.environ.get(CPU):

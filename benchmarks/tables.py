@@ -49,7 +49,6 @@ record_of = cache(Record.read)
 
 
 def table_of(path: str) -> Table:
-    """The table ``record/key``."""
     name, _, key = path.partition("/")
     tables = record_of(name).tables
     if key not in tables:
@@ -176,7 +175,6 @@ def with_tables(page: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the pages, and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

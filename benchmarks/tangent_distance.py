@@ -1,18 +1,8 @@
 """Tangent distance on MNIST: speed, nearest neighbors and indefinite kernels.
 
 A digit has seven tangents (Simard, LeCun, Denker and Victorri 1998). They are two shifts, rotation,
-scaling, a shear, a stretch of one axis, and thickness, the squared length of the gradient.
-
-- ``speed``: matrices of 1000 x 10000 distances. The references are their matrix products, in the same
-  tiles by the same threads, and a plain NumPy loop over pairs, timed on a sample.
-- ``neighbors``: the nearest of all 60000 training digits, for all 10000 test digits. Blur, size of the
-  images, sides and k are chosen on training digits alone. There 2000 of the last 10000 are compared
-  with 10000 of the first 50000, drawn with seed 0.
-- ``kernels``: Gaussians of tangent distance and of Euclidean distance on 1000 to 10000 training digits.
-  The model is scikit-learn's SVC, one against one. Length scale and C are chosen by 3 folds of the
-  training digits.
-- ``eigenvalues``: the number of eigenvalues of SetKernel matrices of real rows below 0, the smallest,
-  and the share of these in the sum of absolute values.
+scaling, a shear, a stretch of one axis, and thickness, the squared length of the gradient. The protocol
+is in `docs/evidence/sets.md`.
 """
 
 from __future__ import annotations
@@ -312,7 +302,6 @@ class Scaled:
 
 
 def main() -> None:
-    """Run the requested parts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

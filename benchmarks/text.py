@@ -1,28 +1,6 @@
 """Detection of edited spam at 1 % false positives: text classifiers and certificates.
 
-Each table is for one source, duplicates removed:
-
-- enron1 to enron3, spamassassin (bodies of mails): the mailbox is unseen. Training takes 5000 mails of
-  the other three mailboxes, and the test 2500 mails of the unseen one. Folds are the three mailboxes.
-- known: 5000 mails of all four mailboxes for training, 2500 others for the test; three random folds.
-- SMS: 70/30 splits by seed, three random folds.
-
-A filter detects a spam text if its score is above the threshold, which is exceeded by 1 % of the
-unedited ham of the tested texts. An attacker then deletes, inserts, either of both, or replaces up to
-K tokens of each spam text. All filters are linear in their rows, so `certify` finds the worst edits.
-*attacked* is detection after the worst edits found, *certified* a lower bound for all edits.
-
-All parameters, and the form of the rows, are chosen on folds of the training texts. The score of a fold
-is the mean of detection without edits and after the three numbers of deletions or insertions of the
-table. The chosen parameters have the best score on their worst fold, since an unseen mailbox may be like
-any of them. Folds use a threshold of their own ham. Their attacks take at most 300 spam texts.
-
-The row "one setting" has the same parameters for all mailboxes. They were chosen on these mailboxes,
-with knowledge of the results, so this row shows what is possible.
-
-With two classes, `ComplementNB` has the scores of `MultinomialNB` up to a constant, so it is not listed.
-
-With ``--state FILE``, finished draws are kept, and the next run continues.
+The protocol is in `docs/evidence/security.md`.
 """
 
 from __future__ import annotations
@@ -312,7 +290,6 @@ def show(
 
 
 def main() -> None:
-    """Print the tables of all sources."""
     parser = parser_of(__doc__, list(SOURCES))
     parser.add_argument("--repeats", type=int, help="random draws of each source")
     add_data_option(parser)

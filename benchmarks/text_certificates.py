@@ -35,18 +35,7 @@ def edited(text: str, spans: list[tuple[int, int]], kind: str, place: int, token
 
 
 class Editor:
-    """Random and greedy edits of the letters of texts, with the scores of a model.
-
-    Parameters
-    ----------
-    score : callable
-        Decision values of texts.
-    pattern : re.Pattern
-    kind : {"drop", "add", "replace"}
-    tokens : list of str
-        Tokens for insertion.
-    seed : int
-    """
+    """Random and greedy edits of the letters of texts, with the scores of a model."""
 
     def __init__(self, score: Any, pattern: Any, kind: str, tokens: list[str], seed: int) -> None:
         self.score, self.pattern, self.kind = score, pattern, kind
@@ -145,7 +134,6 @@ def stand(
 
 
 def main() -> None:
-    """Print the tables of both sources."""
     parser = parser_of(__doc__, list(SOURCES))
     add_data_option(parser)
     parser.add_argument("--texts", type=int, default=300, help="of which letters are edited")

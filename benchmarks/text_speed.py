@@ -49,7 +49,6 @@ def sources(folder: Path) -> Iterator[tuple[str, list[str], np.ndarray, int, int
 
 
 def main() -> None:
-    """Print the tables."""
     parser = parser_of(__doc__)
     add_data_option(parser)
     options = parser.parse_args()

@@ -3,16 +3,7 @@
 The digits are those of `patches.py`: MNIST, every image rotated by a random angle, 12000 for training
 and 50000 for testing. The transformations are 24 rotations at equal distances with equal probabilities:
 rotations by multiples of 90 degrees after multiples of 15 degrees below 90. The former are exact and
-rotate one side only.
-
-- plain: the Gaussian kernel, in scikit-learn's SVC,
-- exact: `OrbitMean` as a kernel matrix for SVC,
-- nystroem, fourier: features of several sizes, with one-against-rest ridge on them.
-
-The length scale and C are chosen by training on 3000 of the training images and testing on 2000 others.
-Length scales of features are chosen by the same rule on the same images, separately for each kind and
-size. No choice uses a test row. The kernel error is that of held-out training rows, relative, in the
-Frobenius norm. Seconds are wall time of matrices or features of all rows, and of the model.
+rotate one side only. The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -136,7 +127,6 @@ def print_table(found: dict[str, Line]) -> None:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -4,29 +4,7 @@ The Olivetti faces have 32 x 32 pixels, see `noisy_faces.py`. Each draw (seeds 0
 2, 3 or 5 upright faces of each of the 40 persons. A smaller draw is part of the larger one. It tests on
 the 5 others, rotated by a random angle within 10 degrees and scaled by a random factor from 0.9 to 1.1.
 SciPy rotates the 64 x 64 pixels before they are shrunk, not the oracles. The error is the fraction of
-test faces that are assigned to another person.
-
-All methods have the same transformations, rotations and scalings of that size. They are lists of
-``Rotations([-10, 10]) @ Scalings([0.9, 1.1])``, 9 variants per face, or the tangents of both. Kernels
-are Gaussian or made of it. The paper's names are in brackets.
-
-- plain: no transformations.
-- virtual support vectors (VSV): 9 variants of each support vector of the plain SVM.
-- SetKernel, two and mean (jittering): set distances of the list.
-- SetKernel, tangent (tangent distance): with sides "tangent".
-- TangentVectorKernel (TVK), TangentDistributionKernel (DB-TVK).
-- OrbitMean: the kernel averaged over the list.
-- worst case: `InvariantSVC` with the list.
-
-The model is always `InvariantSVC`, which trains all persons jointly, to a relative gap of 0.05. All
-except the last have no oracle and take kernel matrices. Indefinite kernels are clipped with their
-training rows.
-
-C is 10 for all models. A trial with 1 and 10 on draw 0 chose 10 for every method with 5 faces per
-person. The values of sigma, gamma_w (a multiple of sigma) and eta are chosen by two folds of the
-training faces. Held-out faces are rotated and scaled at random like test faces. With one face per
-person there are no held-out faces, so the choice uses rotated copies of the training faces. Ties go to
-the first of the grid.
+test faces that are assigned to another person. The protocol is in `docs/evidence/sets.md`.
 """
 
 from __future__ import annotations
@@ -134,7 +112,6 @@ class OfDistances(Method):
         self.distances = self.distance(X, X), self.distance(asked, X)
 
     def distance(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Between points."""
         return np.sqrt(squared_distances(X, Y))
 
     def made(self, **params: float) -> Table:
@@ -165,8 +142,6 @@ class Tangent(OfDistances):
 
 
 class Tvk(Method):
-    """Tangent vector kernels."""
-
     grid = [
         {"sigma": sigma, "ratio": ratio, "eta": eta}
         for sigma, ratio, eta in product(WIDER[1:], RATIOS[:2], ETAS)
@@ -345,7 +320,6 @@ def print_choices(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> No
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -364,7 +338,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     faces, y = load_faces(options.data)
     print(f"{versions()}\n{options.draws} draws, means ± standard errors\n")

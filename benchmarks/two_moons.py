@@ -2,28 +2,8 @@
 
 All points are those of `make_moons` with ``random_state=seed``; the first point of each moon in that
 order has a label, the others have none. The derivatives of the function by both features are penalized
-at all points. Errors are shares of the points without a label.
-
-- errors: logistic loss of the labels, squared loss of the derivatives, sigma 0.25, C 1, nu in {0, 0.01,
-  0.1, 1} (Zhang, Lee and Teh 2013, figure 1); 200 points, with noise 0.05 and 0.1.
-- hinge: hinge loss of the labels, epsilon-insensitive loss of the derivatives, sigma 0.1, C = nu = 0.5,
-  epsilon 0.001, noise 0.05, 200 and 400 points (the setting of a blog whose program and points are not
-  known: its seed 1 is here ``random_state=1``). The picture has 400 points of seed 1, with nu 0 and 0.5.
-- speed: the same with 400 points of seed 1, 802 functionals. Ours is `RepresenterClassifier` with solver
-  "dual-interior", which "auto" stands for, "newton-cg" and "dual-cd", each to relative gaps of 1e-4
-  and 1e-6. The others are quadratic programs in cvxpy, with CLARABEL and OSQP at cvxpy's own
-  tolerances, and CLARABEL also with 1e-4:
-
-  - one: a coefficient for each functional, in a box, with ``epsilon |a|_1``;
-  - apart: ``a = alpha - alpha'`` for the derivatives, both at least 0, in ``quad_form(a, G)``;
-  - doubled: the same stacked, with the Gram matrix ``[[G, -G], [-G, G]]`` written out.
-
-  Seconds are wall time, medians of rounds that run all methods once. The first round does not count,
-  except for methods that take more than 5 s in it. "Without" the kernel means a precomputed Gram matrix.
-  It includes the loop with its checks for structinv, and the compilation of the program for cvxpy. The
-  time of cvxpy's solver is in another column. "With" the kernel means a fit from points. For cvxpy the
-  median time of structinv's Gram matrix is added. The objective is that of
-  the function found, its gap the distance to the highest lower bound of all. Threads are those of BLAS.
+at all points. Errors are shares of the points without a label. The protocol is in
+`docs/evidence/few_labels.md`.
 """
 
 from __future__ import annotations
@@ -354,7 +334,6 @@ def draw(path: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -372,7 +351,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are in the table
     print(f"{versions()}, cvxpy {cp.__version__}\n")

@@ -45,7 +45,6 @@ def oracles(n_features: int) -> dict[str, Any]:
 
 
 def measure(name: str, oracle: Any, intercept: bool, max_seconds: float) -> dict[str, Any]:
-    """One fit."""
     X, y = load(name)
     model = InvariantLinearSVC(oracle, max_seconds=max_seconds, fit_intercept=intercept, random_state=0)
     peer = LinearSVC(
@@ -75,7 +74,6 @@ def measure(name: str, oracle: Any, intercept: bool, max_seconds: float) -> dict
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--max-seconds", type=float, default=20.0)
