@@ -4,7 +4,6 @@ import pickle
 import re
 import subprocess
 import sys
-import warnings
 import zipfile
 from io import BytesIO
 
@@ -12,14 +11,13 @@ import numpy as np
 import pytest
 import skops.io
 from matplotlib.image import imread
-from sklearn.datasets import dump_svmlight_file, load_digits
+from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import LinearSVC
 from typer.testing import CliRunner
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantTextClassifier
 from structinv.cli import app
-from structinv.cli.demo_digits import draw_training
 from structinv.cli.model_file import load_model
 from structinv.datasets import load_jsonlines, make_mail_like
 from structinv.oracles import FAdd, FDrop, FEdit, FScale
@@ -443,42 +441,21 @@ class TestModelFiles:
 
 
 class TestDemo:
-    def test_writes_tables_and_pictures(self, tmp_path):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)
-            out = succeed("demo", "--quick", "--out", tmp_path / "plots")
-        for name in ("Identity", "FDrop", "FScale", "digits", "certified", "gap", "seconds"):
+    def test_prints_a_table_and_draws_a_picture(self, tmp_path):
+        out = succeed("demo", "--out", tmp_path / "plots")
+        for name in ("LinearSVC", "InvariantLinearSVC", "SVC", "InvariantSVC", "97.5%", "75.9%"):
             assert name in out
-        for name in ("VirtualSVC", "VirtualSupportVectorSVC", "InvariantSVC", "attacked"):
-            assert name in out
-        for name in ("Taggers", "unperturbed", "10% mistyped", "30% mistyped"):
-            assert name in out
-        paths = sorted((tmp_path / "plots").iterdir())
-        names = [path.stem for path in paths]
-        pictures = "certified errors gaps sentence transforms transitions worst_cases"
-        assert names == pictures.split()
-        for path in paths:
-            assert path.name in out
-            assert imread(path).std() > 0.05
+        (path,) = (tmp_path / "plots").iterdir()
+        assert f"Open {path}" in out
+        assert imread(path).std() > 0.05
 
     def test_demo_without_matplotlib_prints_a_note(self, tmp_path, monkeypatch):
         monkeypatch.setattr("structinv.cli.demo.find_spec", lambda name: None)
-        result = run("demo", "--quick", "--out", tmp_path / "plots")
+        result = run("demo", "--out", tmp_path / "plots")
         assert result.exit_code == 0
         assert "structinv[plot]" in result.stderr
-        assert "VirtualSVC" in result.stdout
+        assert "InvariantSVC" in result.stdout
         assert not (tmp_path / "plots").exists()
-
-    def test_training_sets_are_nested_and_balanced_and_never_tested(self):
-        X, y = load_digits(return_X_y=True)
-        draw = draw_training(X, y, (3, 6), 300, np.random.default_rng(0))
-        (X_small, y_small), (X_large, y_large) = draw.training[30], draw.training[60]
-        assert np.bincount(y_small).tolist() == [3] * 10
-        assert np.bincount(y_large).tolist() == [6] * 10
-        large = {row.tobytes() for row in X_large}
-        assert {row.tobytes() for row in X_small} <= large
-        assert len(draw.y_test) == 300
-        assert not large & {row.tobytes() for row in draw.X_test}
 
 
 def test_help_and_version():

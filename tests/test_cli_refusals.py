@@ -25,19 +25,19 @@ class TestDemoFolder:
         def work(*_):
             raise AssertionError("work has begun")
 
-        monkeypatch.setattr("structinv.cli.demo._mail", work)
+        monkeypatch.setattr("structinv.cli.demo._mail_models", work)
 
     @pytest.mark.parametrize("out", ["file", "file/plots", "file/more/plots"])
     def test_a_file_in_its_place(self, tmp_path, out):
         (tmp_path / "file").touch()
-        line = fail("demo", "--quick", "--out", tmp_path / out)
+        line = fail("demo", "--out", tmp_path / out)
         assert f"--out must be a new or existing folder, but {tmp_path / 'file'} is a file" in line
 
     @pytest.mark.skipif(
         not Path("/proc/self").exists(), reason="needs a folder that nobody can write to"
     )
     def test_a_folder_that_cannot_be_written(self):
-        line = fail("demo", "--quick", "--out", "/proc/plots")
+        line = fail("demo", "--out", "/proc/plots")
         assert "--out must be a writable folder, but /proc is not writable" in line
 
     def test_checking_leaves_nothing(self, tmp_path):

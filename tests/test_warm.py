@@ -1,10 +1,8 @@
 """`structinv warm`: later processes compile nothing, and what it does where it cannot work."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -143,28 +141,3 @@ def test_names_of_families_are_checked():
     result = CliRunner().invoke(app, ["warm", "mails"])
     assert result.exit_code == 2
     assert "sequences" in result.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_ctrl_c_ends_all_processes(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "structinv", "warm", "words"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
-    # Something is compiled by then.
-    while not any(tmp_path.rglob("*.nbi")):
-        assert process.poll() is None
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in said
-    assert "Traceback" not in said
-    for _ in range(200):
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    pytest.fail("a process of the group is left")

@@ -86,15 +86,10 @@ def main(
 @app.command()
 @one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the plots.")] = Path("structinv-demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data and of the solvers.")] = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Use less data, for a run of a few seconds.")
-    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the picture.")] = Path("structinv-demo"),
 ) -> None:
-    """Compare plain and robust models on generated mail, digits and generated text."""
-    begin("comparing models", "usually a minute; --quick takes a few seconds")
-    run_demo(out, seed=seed, quick=quick, console=Console())
+    """Compare plain and robust models on generated mail and on digits."""
+    run_demo(out, Console())
 
 
 @app.command()
@@ -110,10 +105,10 @@ def warm(
 ) -> None:
     """Compile the functions for common fits, predictions and certificates in advance.
 
-    The command uses all processors. Later processes load the functions from
-    the cache on disk. Set NUMBA_CACHE_DIR to choose its folder.
+    Later processes load the functions from the cache on disk. Set
+    NUMBA_CACHE_DIR to choose its folder.
     """
-    begin("compiling functions", "usually 1 to 5 minutes")
+    begin("compiling functions", "usually 2 to 8 minutes")
     warm_up(family, Console())
 
 

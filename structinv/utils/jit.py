@@ -121,22 +121,6 @@ def compiled_functions() -> int:
     return _COMPILER.notice.functions
 
 
-def save_one_at_a_time(lock: Any) -> None:
-    """Serialize writes to the cache by several processes.
-
-    Numba reads, extends and replaces the index of a function's machine code. Simultaneous writes lose
-    entries.
-    """
-    cache: Any = caching.FunctionCache
-    save = cache.save_overload
-
-    def saved(*args: Any) -> None:
-        with lock:
-            save(*args)
-
-    cache.save_overload = saved
-
-
 class _Deferred:
     """Function that Numba declares and compiles on first use.
 
