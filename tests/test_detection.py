@@ -104,10 +104,10 @@ def test_rates_are_those_of_all_edited_texts(only_for):
 
 def test_rates_below_one_sample_are_not_measurable():
     found = rates_of(model_of_texts(), *texts())
-    rows = found.rows(lambda rate: f"{rate:.2f}")
+    rows = found.table().rows
     assert [row[1] for row in rows[:4]] == ["of predict", "for 0.1 %", "for 1 %", "for 5 %"]
     assert [row[2] for row in rows[1:3]] == ["not measurable"] * 2
-    assert float(rows[3][2]) <= 0.05
+    assert rows[3][2] == "5.0 %"
     first, last = found.notes("text", "texts")
     assert "Detection rates of spam, the second class, in 40 texts." in first
     assert "among the 40 other texts of these data, without perturbations." in first
@@ -220,7 +220,7 @@ def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):
     for line in found.notes("text", "texts"):
         assert line in out
     rows = [cells for cells in table_rows(out) if "for" in cells or "predict" in cells]
-    expected = [" ".join(row).split() for row in found.rows(lambda rate: f"{100 * rate:.1f} %")]
+    expected = [" ".join(row).split() for row in found.table().rows]
     assert rows == expected
 
 

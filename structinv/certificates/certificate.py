@@ -25,7 +25,7 @@ from ..structures.layout import laid_out
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import TextEditsWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
-from ..utils.summaries import Summarized, Summary, how_many, number_of, one_line, share
+from ..utils.summaries import Table, Tabulated, how_many, named_values, number_of, one_line, share
 from ..utils.ties import first_best
 
 # Tolerance for rows of length 1.
@@ -42,7 +42,7 @@ SAME = 100.0
 
 
 @dataclass(frozen=True, repr=False)
-class Certificate(Summarized):
+class Certificate(Tabulated):
     """Worst-case margins of samples, and the proof that predictions are correct.
 
     With true labels, a certificate proves that predictions are correct. Without labels, it proves that
@@ -146,13 +146,13 @@ class Certificate(Summarized):
             perturbations=common([part.perturbations for part in parts]),
         )
 
-    def _summary(self) -> Summary:
+    def _table(self) -> Table:
         n, what = len(self.margins), "sample" if self.most_wrong is None else "example"
         title = f"Certificate of {number_of(n, what)}" + (
             "" if self.labels_given else ", without labels"
         )
         if n == 0:
-            return Summary(title, {})
+            return named_values(title, {})
         certified, positions, attacked = LABELED if self.labels_given else UNLABELED
         values = {} if self.perturbations is None else {"perturbations": self.perturbations}
         values[certified] = share(self.correct)
@@ -178,7 +178,7 @@ class Certificate(Summarized):
                 f"rounding errors of predictions, so these {what}s are not certified. Pass X as "
                 "float64, or subtract the mean of each column before the fit."
             )
-        return Summary(title, values, notes)
+        return named_values(title, values, notes)
 
     @property
     def accuracy(self) -> float:
@@ -265,7 +265,7 @@ class WorstChange:
                 "positive margins": share(self.attacked > 0),
                 "perturbed rows": "not stored" if self.points is None else f"{self.points.shape[0]}",
             }
-        return Summary(title, values).html()
+        return named_values(title, values).html()
 
     def certificate(
         self, oracle: InvarianceOracle | None = None, *, labels_given: bool = True

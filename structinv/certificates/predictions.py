@@ -16,12 +16,12 @@ from ..structures import Regression
 from ..structures.competitors import Competitors
 from ..structures.regression import ABOVE, BELOW
 from ..utils.matrices import Matrix, stack
-from ..utils.summaries import Summarized, Summary, how_many
+from ..utils.summaries import Table, Tabulated, how_many, named_values
 from .certificate import SAME, common, described
 
 
 @dataclass(frozen=True, repr=False)
-class PredictionBounds(Summarized):
+class PredictionBounds(Tabulated):
     """Smallest and largest predictions of a regressor over perturbation sets.
 
     The bounds hold for perturbations of the input of the model. In a Pipeline, this can be the input of
@@ -81,10 +81,10 @@ class PredictionBounds(Summarized):
         """Width of the interval between the bounds, (n,)."""
         return self.highest - self.lowest
 
-    def _summary(self) -> Summary:
+    def _table(self) -> Table:
         n = len(self.exact)
         if n == 0:
-            return Summary("Bounds of 0 predictions", {})
+            return named_values("Bounds of 0 predictions", {})
         values = {} if self.perturbations is None else {"perturbations": self.perturbations}
         values |= {
             "median width": f"{np.median(self.width):.4g}",
@@ -93,7 +93,7 @@ class PredictionBounds(Summarized):
         }
         unbounded = np.count_nonzero(np.isinf(self.width))
         notes = [f"{unbounded} bounds are infinite: the oracle has no upper bound for this model."]
-        return Summary(f"Bounds of {n} predictions", values, notes if unbounded else [])
+        return named_values(f"Bounds of {n} predictions", values, notes if unbounded else [])
 
 
 def prediction_bounds(

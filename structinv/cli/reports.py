@@ -13,13 +13,11 @@ from rich.table import Table
 from ..certificates import Certificate
 from ..estimators.target_labels import label_name
 from ..inspection import explain_edit
-from ..inspection.detection import COLUMNS
 from ..inspection.explanation import Explanation
 from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
-from ..report.section import percent
 from ..report.subject import short_name
-from ..utils.summaries import number_of
+from ..utils.summaries import number_of, percent
 from .kinds import Data
 from .messages import USUALLY, escape, working_on
 from .model_file import SavedModel
@@ -109,8 +107,9 @@ def evaluation_report(console: Console, saved: SavedModel, source: Data, X: Any,
         console.print()
         for line in detected.notes(*subject.unit):
             print_line(console, escape(line))
-        cells = [tuple(map(escape, row)) for row in detected.rows(percent)]
-        console.print(_table(COLUMNS, cells, left=2))
+        rates = detected.table()
+        cells = [tuple(map(escape, row)) for row in rates.rows]
+        console.print(_table(rates.columns, cells, left=2))
     _print_note(console, saved.features.certified)
 
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from ..certificates import Certificate
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import SpanScores, are_spans
-from ..report.section import percent
 from ..report.sentences import sentence_certificate, unknown_labels_note
+from ..utils.summaries import percent
 from .kinds import Data
 from .messages import USUALLY, begin, escape, say
 from .model_file import SavedModel

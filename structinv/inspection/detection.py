@@ -17,7 +17,7 @@ from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..oracles import FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, TokenEdits
 from ..oracles.combinators import OnlyFor
 from ..utils.matrices import Matrix
-from ..utils.summaries import number_of
+from ..utils.summaries import Table, number_of, percent
 
 # False-positive rates of reports.
 RATES = (0.001, 0.01, 0.05)
@@ -29,8 +29,6 @@ DONE: dict[Any, str] = {
     **{"drop": "deleted", "add": "inserted", "replace": "replaced", "edit": "deleted or inserted"},
     **{FDrop: "removed", FAdd: "added", FEdit: "edited", FScale: "rescaled"},
 }
-
-COLUMNS = ["perturbations", "threshold", "false positives", "clean", "under attack", "certified"]
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,8 @@ class Detection:
     attacked: dict[str, np.ndarray]
     certified: dict[str, np.ndarray]
 
-    def rows(self, percent: Callable[[float], str]) -> list[tuple[str, ...]]:
-        """Return the cells of a table with `COLUMNS`; `percent` formats a fraction."""
+    def table(self) -> Table:
+        """Return the rates as a table."""
         rows = []
         for name, attacked in self.attacked.items():
             for place, limit in enumerate(self.max_fprs):
@@ -73,7 +71,8 @@ class Detection:
                 if not self._is_measurable(limit):
                     cells = ["not measurable", "-", "-", "-"]
                 rows.append((name if place == 0 else "", threshold, *cells))
-        return rows
+        columns = ["perturbations", "threshold", "false positives", "clean", "under attack", "certified"]
+        return Table("", columns, rows, left=(0, 1))
 
     def notes(self, one: str, several: str) -> list[str]:
         """Return the meaning of the rates, for samples with these names."""

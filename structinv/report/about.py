@@ -8,8 +8,8 @@ import numpy as np
 
 from ..persistence.model_files import library_versions
 from ..utils.html import Html
-from ..utils.summaries import one_line
-from .section import Section, facts
+from ..utils.summaries import Table, named_values, one_line
+from .section import Content, Section
 from .subject import Subject
 
 
@@ -20,19 +20,19 @@ def package_version() -> str:
 
 def about(subject: Subject) -> Section:
     """Return the section about the model and the files."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "Model": type(subject.model).__name__,
         "Perturbations": subject.oracle_name,
         "Classes": ", ".join(subject.class_names),
-        "Features": _n_features(subject.model),
+        "Features": str(_n_features(subject.model)),
     }
     values["Versions"] = ", ".join(f"{name} {number}" for name, number in library_versions().items())
     seed = getattr(subject.model, "random_state", None)
     values["Seed"] = "none" if seed is None else one_line(seed)
-    content = [
+    content: Content = [
         "This report describes a fitted classifier and tests it with labeled data. A certificate proves "
         "that no declared perturbation makes a prediction wrong.",
-        facts(values | dict(subject.facts)),
+        named_values("", values | {name: str(value) for name, value in subject.facts.items()}),
     ]
     return Section("about", "What this is", content)
 
@@ -47,14 +47,14 @@ def parameters(subject: Subject) -> Section:
     values = {
         name: one_line(value) for name, value in sorted(subject.model.get_params(deep=True).items())
     }
-    return Section("parameters", "Parameters", [facts(values)])
+    return Section("parameters", "Parameters", [named_values("", values)])
 
 
 def training(subject: Subject) -> Section:
     """Return the section about the fit: status, duality gap and time."""
     solution = getattr(subject.model, "solution_", None)
     values = {name.replace("_", " "): _short(value) for name, value in subject.training.items()}
-    content: list[str | Html] = []
+    content: list[str | Table | Html] = []
     if solution is not None:
         values |= {
             "status": solution.outcome,
@@ -64,7 +64,7 @@ def training(subject: Subject) -> Section:
             "solver": solution.solver,
         }
     if values:
-        content.append(facts(values))
+        content.append(named_values("", values))
     if solution is not None:
         content.append(
             "Training minimizes a convex objective. The duality gap bounds the distance of its value "

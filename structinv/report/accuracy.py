@@ -11,9 +11,9 @@ from ..certificates.certificate import Certificate
 from ..oracles import InvarianceOracle
 from ..utils.html import Html
 from ..utils.parameters import check_integer
-from ..utils.summaries import how_many
+from ..utils.summaries import Table, how_many, percent
 from ..utils.svg import Line, line_plot
-from .section import Section, interval, percent, share, table
+from .section import Section, interval, share
 from .subject import Subject
 
 
@@ -68,7 +68,7 @@ def levels(subject: Subject, numbers: Sequence[int]) -> Levels:
 def accuracy(subject: Subject, found: Levels) -> Section:
     """Return the section about accuracy."""
     own, (_, units) = found.own, subject.unit
-    content: list[str | Html] = [
+    content = [
         f"Clean accuracy is the accuracy on unperturbed {units}: {share(subject.correct)}. Accuracy "
         f"under attack counts {units} that are classified correctly after the worst perturbation found. "
         f"Certified accuracy counts {units} that are classified correctly after every declared "
@@ -82,12 +82,11 @@ def accuracy(subject: Subject, found: Levels) -> Section:
         if subject.perturbs:
             rows.insert(0, ("none", *_measures(subject.certificate(subject.unperturbed))))
         columns = ["perturbations", "under attack", "certified", "tight margins"]
-        return Section("accuracy", "Accuracy", [*content, table(rows, columns)])
+        return Section("accuracy", "Accuracy", [*content, Table("", columns, rows)])
     rows = [(str(number), *_measures(each)) for number, each in found.by_number.items()]
     columns = [subject.edits_column, "under attack", "certified", "tight margins"]
-    return Section(
-        "accuracy", "Accuracy", [*content, _curve(found, subject.edits_column), table(rows, columns)]
-    )
+    curve = _curve(found, subject.edits_column)
+    return Section("accuracy", "Accuracy", [*content, curve, Table("", columns, rows)])
 
 
 def _measures(certificate: Certificate) -> tuple[str, str, str]:

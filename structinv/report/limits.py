@@ -11,9 +11,8 @@ from ..estimators.target_labels import label_name
 from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..solvers import Status
-from ..utils.html import Html
-from ..utils.summaries import number_of
-from .section import Section, bullets
+from ..utils.summaries import Table, number_of
+from .section import Section
 from .subject import Subject
 
 # Perturbations that an oracle does not declare, by its class.
@@ -44,12 +43,10 @@ def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) 
         *_of_the_data(subject),
         *_of_the_training(subject),
     ]
-    content: list[str | Html] = [bullets(items)]
+    content = [Table("", (), items, left=(0, 1))]
     if warnings:
-        content += [
-            "The library warned during the evaluation:",
-            bullets(("", each) for each in warnings),
-        ]
+        rows = [(str(number), text) for number, text in enumerate(warnings, start=1)]
+        content.append(Table("Warnings of the library during the evaluation", (), rows, left=(0, 1)))
     return Section("limits", "What is not certified", content)
 
 

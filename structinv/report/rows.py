@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,14 @@ from ..estimators.unknown_texts import (
     without_warnings_of_unknown_texts,
 )
 from ..inspection import Explanation, explain_edit
-from ..inspection.detection import COLUMNS, Detection, detection_under_all_kinds
-from ..inspection.image_displays import transform_counts, worst_cases
+from ..inspection.detection import Detection, detection_under_all_kinds
+from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
 from ..utils.html import Html, Part, escaped, image, marked
 from ..utils.matrices import dense
+from ..utils.summaries import Table, named_values, percent
 from ..utils.ties import best_first
-from .section import Section, facts, percent, share, table
+from .section import Content, Section, heading, share
 from .subject import Subject, oracle_name, short_name
 
 # Features in a list of decisive features, and in the table of an edit.
@@ -58,9 +61,9 @@ class RowSubject(Subject):
             for label, count in zip(labels, counts, strict=True)
         ]
         largest = label_name(labels[np.argmax(counts)])
-        content = [
+        content: Content = [
             f"The test data have {self.number_of(self.n_samples)}.",
-            table(rows, ["label", units, "share"]),
+            Table("", ["label", units, "share"], rows),
             f"Always predicting {largest}, the largest class, has an accuracy of "
             f"{percent(counts.max() / counts.sum())}.",
             *self.unknown_words(),
@@ -88,11 +91,11 @@ class RowSubject(Subject):
             # With two classes, each row that is not certified may get the other label.
             cells += [share(~certificate.correct[others])] if binary else []
             rows.append(cells)
-        content: list[str | Html] = [
+        content: list[str | Table] = [
             f"The detection rate of a class is the fraction of its {units} that get its label: without "
             f"perturbations, after the worst perturbation found, and after every declared perturbation. "
             f"False positives are {units} of other classes that get its label.",
-            table(rows, columns),
+            Table("", columns, rows),
         ]
         if binary:
             content.append(
@@ -101,7 +104,7 @@ class RowSubject(Subject):
             )
         found = self.detection(certificate)
         if found is not None:
-            content += [*found.notes(*self.unit), table(found.rows(percent), COLUMNS, left=(0, 1))]
+            content += [*found.notes(*self.unit), found.table()]
         return Section("classes", "Classes", content)
 
     def detection(self, certificate: Certificate) -> Detection | None:
@@ -115,25 +118,22 @@ class RowSubject(Subject):
     def decisive(self) -> Section:
         if getattr(self.model, "coef_", None) is None:
             return Section("decisive", "Decisive samples", self._support_vectors())
-        content: list[str | Html] = []
-        content += self._weights() if self.shape is None else self._weight_images()
-        return Section("decisive", "Decisive features", [*content, *self._edited()])
+        weights = self._weights() if self.shape is None else self._weight_images()
+        return Section("decisive", "Decisive features", [*weights, *self._edited()])
 
-    def _support_vectors(self) -> list[str | Html]:
-        content: list[str | Html] = [
+    def _support_vectors(self) -> Content:
+        text = (
             "A model with a kernel has no weight per feature. Its scores are sums over support vectors, "
             "which are training samples or their perturbed copies."
-        ]
-        number = len(self.model.support_vectors_)
-        values: dict[str, object] = {"Support vectors": number}
+        )
+        values = {"Support vectors": str(len(self.model.support_vectors_))}
         names = getattr(self.model, "support_transforms_", None)
-        if names is not None and len(names):
-            counts, found, _ = transform_counts(names, np.zeros(len(names)))
-            most = np.argsort(-counts[0], kind="stable")[:_MOST_FEATURES]
-            values |= {f"of these, {found[k]}": int(counts[0, k]) for k in most}
-        return [*content, facts(values)]
+        if names is not None:
+            most = Counter(names).most_common(_MOST_FEATURES)
+            values |= {f"of these, {name}": str(count) for name, count in most}
+        return [text, named_values("", values)]
 
-    def _weight_images(self) -> list[str | Html]:
+    def _weight_images(self) -> Content:
         """Return the weights as images, one for each score."""
         weights, names = self.model.coef_, self.class_names
         if len(weights) == 1:
@@ -152,12 +152,10 @@ class RowSubject(Subject):
         explanation = "White pixels raise the score of the class, black pixels lower it."
         return [explanation, Html(f'<div class="row">{"".join(figures)}</div>')]
 
-    def _weights(self) -> list[str | Html]:
+    def _weights(self) -> Content:
         """Return tables of the features with the largest effects on the scores of the test data."""
         means = self._mean_values()
-        content: list[str | Html] = [
-            "The effect of a feature is its weight times its mean absolute value in the test data."
-        ]
+        text = "The effect of a feature is its weight times its mean absolute value in the test data."
         weights, names = self.model.coef_, self.class_names
         if len(weights) == 1:
             weights, names = np.vstack([-weights, weights]), self.class_names
@@ -170,7 +168,7 @@ class RowSubject(Subject):
             listed = [f"{self.name(k)} ({effects[k]:.3g})" for k in best if effects[k] > least]
             rows.append((name, ", ".join(listed) or "none"))
         columns = ["class", "features that raise its score (effect)"]
-        return [*content, table(rows, columns, left=(0, 1))]
+        return [text, Table("", columns, rows, left=(0, 1))]
 
     def _mean_values(self) -> np.ndarray:
         """Return the mean absolute value of each feature."""
@@ -183,7 +181,7 @@ class RowSubject(Subject):
         """Return the rows that the weights multiply."""
         return self.model.rows_of(X)
 
-    def _edited(self) -> list[str | Html]:
+    def _edited(self) -> Content:
         """Return a table of the features that the worst perturbations edit most often."""
         if self.oracle.counted() is None:
             return []
@@ -198,11 +196,11 @@ class RowSubject(Subject):
             return []
         _, units = self.unit
         rows = [(self.name(k), str(counts[k]), percent(counts[k] / self.n_samples)) for k in most]
-        text = "Features that the worst perturbations edit most often:"
-        return [text, table(rows, ["feature", units, "share"])]
+        title = "Features that the worst perturbations edit most often"
+        return [Table(title, ["feature", units, "share"], rows)]
 
     def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
-        content: list[str | Html] = [self._choice(chosen)]
+        content: list[str | Table | Html] = [self._choice(chosen)]
         if not len(chosen):
             return Section("examples", "Worst perturbations", content)
         rows, labels = some_rows(self.X, chosen), self.labels[chosen]
@@ -213,7 +211,7 @@ class RowSubject(Subject):
         else:
             for place, number in enumerate(chosen.tolist()):
                 row = rows[place : place + 1]
-                content.append(Html(f"<h3>{escaped(self._title(number))}</h3>"))
+                content.append(heading(self._title(number)))
                 content += self._example(row, labels[place], number)
         return Section("examples", "Worst perturbations", content)
 
@@ -222,18 +220,19 @@ class RowSubject(Subject):
         label, guess = label_name(self.labels[number]), label_name(self.predicted[number])
         return f"{one.capitalize()} {number}: label {label}, predicted {guess}"
 
-    def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:
+    def _example(self, row: Any, label: Any, number: int) -> Content:
         """Return the worst perturbation of one row."""
         if getattr(self.model, "coef_", None) is None:
             return self._example_of_kernel(row, label)
         found = explain_edit(self.model, row, [label])
-        text = [] if self.texts is None else [Html(marked(self._marked_text(found, number)))]
-        return [*self._explained(found), *text]
+        parts = None if self.texts is None else self._marked_text(found, number)
+        return self._explained(replace(found, parts=parts))
 
-    def _explained(self, found: Explanation) -> list[str | Html]:
+    def _explained(self, found: Explanation) -> Content:
         """Return an explanation with the names of the file, shortened."""
         names = np.array([self.name(k) for k in found.features], dtype=object)
-        return [Html(found.first(_MOST_EDITED, names)._repr_html_()), *_more(len(names))]
+        parts = [] if found.parts is None else [Html(marked(found.parts))]
+        return [found.first(_MOST_EDITED, names)._table(), *_more(len(names)), *parts]
 
     def _marked_text(self, found: Explanation, number: int) -> list[Part]:
         """Return the text of a row in parts; the edited words are marked."""
@@ -249,7 +248,7 @@ class RowSubject(Subject):
             at = token.end()
         return [*parts, ("kept", text[at:])]
 
-    def _example_of_kernel(self, row: Any, label: Any) -> list[str | Html]:
+    def _example_of_kernel(self, row: Any, label: Any) -> Content:
         worst = self.model.worst_case(row, [label])
         before, after = (np.ravel(dense(each)) for each in (row, worst))
         margins = [
@@ -261,7 +260,7 @@ class RowSubject(Subject):
         text = f"Margin {margins[0]:.4g} to {margins[1]:.4g}."
         if not rows:
             return [f"{text} No feature changes."]
-        return [text, table(rows, ["feature", "before", "after"]), *_more(len(moved))]
+        return [text, Table("", ["feature", "before", "after"], rows), *_more(len(moved))]
 
 
 class TextSubject(RowSubject):
@@ -271,7 +270,7 @@ class TextSubject(RowSubject):
     edited = "text"
     certifies_input = True
 
-    def _example(self, row: Any, label: Any, number: int) -> list[str | Html]:
+    def _example(self, row: Any, label: Any, number: int) -> Content:
         with without_warnings_of_unknown_texts():
             return self._explained(explain_edit(self.model, row, [label]))
 

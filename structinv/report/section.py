@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from ..utils import html
-from ..utils.html import Html
+from ..utils.html import Html, escaped
+from ..utils.summaries import Table, percent
 
 # Quantile of the normal distribution for intervals with a coverage of 95 %.
 _QUANTILE = 1.959963984540054
+
+# Paragraphs as text, tables, and pictures as HTML.
+Content: TypeAlias = Sequence[str | Table | Html]
 
 
 @dataclass(frozen=True)
@@ -20,38 +24,17 @@ class Section:
 
     - `key`: anchor of links to the section
     - `title`: heading
-    - `content`: paragraphs as text, and tables or pictures as HTML
+    - `content`: paragraphs, tables and pictures
     """
 
     key: str
     title: str
-    content: Sequence[str | Html]
+    content: Content
 
 
-def table(
-    rows: Iterable[Sequence[object]], columns: Sequence[str] = (), *, left: Iterable[int] = (0,)
-) -> Html:
-    """Return a table; see `structinv.utils.html.table`."""
-    return Html(html.table(rows, columns, left=left, row_names=True))
-
-
-def facts(values: Mapping[str, object]) -> Html:
-    """Return a table of names and values."""
-    return table(values.items(), left=(0, 1))
-
-
-def bullets(texts: Iterable[tuple[str, str]]) -> Html:
-    """Return a list of texts, each with a heading; an empty heading is left out."""
-    items = []
-    for heading, text in texts:
-        bold = f"<strong>{html.escaped(heading)}.</strong> " if heading else ""
-        items.append(f"<li>{bold}{html.escaped(text)}</li>")
-    return Html(f"<ul>{''.join(items)}</ul>")
-
-
-def percent(fraction: float) -> str:
-    """Format a fraction as a percentage with one digit."""
-    return f"{100 * fraction:.1f} %"
+def heading(text: str) -> Html:
+    """Return a heading inside a section."""
+    return Html(f"<h3>{escaped(text)}</h3>")
 
 
 def share(which: np.ndarray) -> str:

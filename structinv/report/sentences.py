@@ -13,11 +13,11 @@ import numpy as np
 from ..certificates.certificate import Certificate
 from ..inspection.positions import transition_weights
 from ..oracles import Budget, InvarianceOracle
-from ..utils.html import Html, escaped, marked
+from ..utils.html import Html, marked
 from ..utils.matrices import dense
-from ..utils.summaries import number_of
+from ..utils.summaries import Table, number_of, percent
 from ..utils.ties import best_first
-from .section import Section, percent, share, table
+from .section import Content, Section, heading, share
 from .subject import Subject
 
 _MOST_FEATURES = 8
@@ -64,10 +64,10 @@ class SentenceSubject(Subject):
             (str(label), str(count), percent(count / counts.sum()))
             for label, count in zip(labels, counts, strict=True)
         ]
-        content = [
+        content: list[str | Table] = [
             f"The test data have {self.number_of(self.n_samples)} with "
             f"{number_of(int(counts.sum()), 'token')}.",
-            table(rows, ["label", "tokens", "share"]),
+            Table("", ["label", "tokens", "share"], rows),
         ]
         if self._unknown:
             content.append(unknown_labels_note(self.y, self._classes))
@@ -86,14 +86,14 @@ class SentenceSubject(Subject):
         for label in sorted({*self.labels.tolist(), *self.predicted.tolist()}):
             own, given = self.labels == label, self.predicted == label
             rows.append((
-                label, str(np.count_nonzero(own)), share(given[own]), share(given[~own]),
+                str(label), str(np.count_nonzero(own)), share(given[own]), share(given[~own]),
             ))  # fmt: skip
         certified = percent(certificate.position_accuracy)
-        content = [
+        content: Content = [
             f"{share(self.labels == self.predicted)} of the tokens have the correct label without "
             f"perturbations. At least {certified} of the tokens keep it after every declared "
             "perturbation.",
-            table(rows, ["label", "tokens", "detected", "false positives"]),
+            Table("", ["label", "tokens", "detected", "false positives"], rows),
         ]
         return Section("classes", "Labels", content)
 
@@ -107,13 +107,11 @@ class SentenceSubject(Subject):
             best = best_first(row)[:_MOST_FEATURES]
             listed = [f"{self.name(int(k))} ({row[k]:.3g})" for k in best if row[k] > 0]
             rows.append((name, ", ".join(listed) or "none"))
-        content: list[str | Html] = [
-            "Features with the largest weights for each label:",
-            table(rows, ["label", "features (weight)"], left=(0, 1)),
-        ]
-        return Section("decisive", "Decisive features", [*content, *self._transitions()])
+        title = "Features with the largest weights for each label"
+        features = Table(title, ["label", "features (weight)"], rows, left=(0, 1))
+        return Section("decisive", "Decisive features", [features, self._transitions()])
 
-    def _transitions(self) -> list[str | Html]:
+    def _transitions(self) -> Table:
         between, start, end, classes = transition_weights(self.model)
         names = [str(label) for label in classes]
         rows = [("start", *map(_weight, start), "")]
@@ -121,8 +119,8 @@ class SentenceSubject(Subject):
             (name, *map(_weight, row), _weight(last))
             for name, row, last in zip(names, between, end, strict=True)
         ]
-        text = "Weights of transitions from the label of the row to the label of the column:"
-        return [text, table(rows, ["label", *names, "end"])]
+        title = "Weights of transitions from the label of the row to the label of the column"
+        return Table(title, ["label", *names, "end"], rows)
 
     @cached_property
     def _names(self) -> Any:
@@ -134,13 +132,13 @@ class SentenceSubject(Subject):
         return str(self._names[column])
 
     def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
-        content: list[str | Html] = [self._choice(chosen)]
+        content: list[str | Table | Html] = [self._choice(chosen)]
         for number in chosen.tolist():
-            content.append(Html(f"<h3>{escaped(f'Sentence {number}')}</h3>"))
+            content.append(heading(f"Sentence {number}"))
             content += self._example(number)
         return Section("examples", "Worst perturbations", content)
 
-    def _example(self, number: int) -> list[str | Html]:
+    def _example(self, number: int) -> Content:
         X, labels = self.X[number : number + 1], self.y[number]
         filled = _known(labels, self._guesses[number], self._classes)
         (worst,), (after,) = self.model.worst_case(X, [filled])
@@ -152,13 +150,13 @@ class SentenceSubject(Subject):
             edits = ", ".join(
                 f"{self.name(int(k))} {moved[place, k]:+.3g}" for k in np.flatnonzero(moved[place])
             )
-            rows.append((words[place], label, guess, after[place], edits))
+            rows.append((words[place], str(label), str(guess), str(after[place]), edits))
             wrong = after[place] != label
             parts += [("deleted", f"{label}"), ("inserted", f"{after[place]}")] if wrong else []
             parts.append(("kept", f" {words[place]} "))
         columns = ["token", "label", "predicted", "after the edits", "edits of features"]
         text = "Labels that become wrong are marked in front of their tokens."
-        return [text, Html(marked(parts)), table(rows, columns, left=(0, 1, 2, 3, 4))]
+        return [text, Html(marked(parts)), Table("", columns, rows, left=(0, 1, 2, 3, 4))]
 
     @cached_property
     def _unknown(self) -> set[Any]:

@@ -19,9 +19,9 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
 from ..utils.passes import report_pass
-from ..utils.summaries import how_many, number_of
+from ..utils.summaries import how_many, number_of, percent
 from ..utils.visible import shortened
-from .section import Section, percent
+from .section import Section
 
 # A word of an attacker can have any length.
 _LONGEST_NAME = 60

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from ..utils.summaries import Summarized, Summary
+from ..utils.summaries import Table, Tabulated, named_values
 from ..utils.svg import Line, line_plot
 
 
@@ -136,7 +136,7 @@ class Record:
 
 
 @dataclass(frozen=True, repr=False)
-class Solution(Summarized):
+class Solution(Tabulated):
     """Result of a run: a function with its duality gap, status and history.
 
     The attribute `solution_` of a fitted estimator is a solution.
@@ -213,7 +213,7 @@ class Solution(Summarized):
     relaxed: bool = False
     solver: str = ""
 
-    def _summary(self) -> Summary:
+    def _table(self) -> Table:
         values = {
             "primal (objective)": f"{self.primal:.6g}",
             "dual (lower bound)": f"{self.dual:.6g}",
@@ -225,7 +225,7 @@ class Solution(Summarized):
             values["seconds"] += f", and {self.compile_seconds:.3g} for compilation"
         if self.solver:
             values["solver"] = self.solver
-        return Summary(f"Solution: {self.outcome}", values, [f"Advice: {self.advice}"])
+        return named_values(f"Solution: {self.outcome}", values, [f"Advice: {self.advice}"])
 
     def gap_plot(self) -> str:
         """Return a plot of the relative duality gap over time, as an SVG element.
@@ -249,7 +249,7 @@ class Solution(Summarized):
         return line_plot([line], alt, x_label=quantity, y_label="relative gap", log=True)
 
     def _repr_html_(self) -> str:
-        return self._summary().html(self.gap_plot())
+        return self._table().html(self.gap_plot())
 
     @property
     def outcome(self) -> str:

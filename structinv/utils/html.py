@@ -5,14 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 import numpy as np
 
 from .visible import shortened, visible
 
-_LEFT, _RIGHT = "text-align: left", "text-align: right"
 # On narrow screens texts wrap, also within long words; names and numbers do not.
 _TEXT = "; min-width: 5em; overflow-wrap: anywhere"
 # Tables scroll in their own box, so that a page never does.
@@ -47,38 +46,22 @@ def escaped(text: object) -> str:
     return text if isinstance(text, Html) else escape(visible(str(text)))
 
 
-def table(
-    rows: Iterable[Sequence[object]],
-    columns: Sequence[str] = (),
-    *,
-    left: Iterable[int] = (0,),
-    row_names: bool = False,
-) -> str:
-    """Return an HTML table in a box that scrolls.
+def table(rows: Iterable[Sequence[str]], columns: Sequence[str], left: Collection[int]) -> str:
+    """Return an HTML table in a box that scrolls; the columns `left` are aligned left."""
 
-    Shapes: `left` (0,).
-    """
-    aligned = frozenset(left)
-    head = "".join(
-        f'<th scope="col" style="{_style(place, aligned)}">{escaped(name)}</th>'
-        for place, name in enumerate(columns)
-    )
-    lines = [f"<thead><tr>{head}</tr></thead>"] if head else []
-    body = "".join(f"<tr>{_cells(row, aligned, row_names)}</tr>" for row in rows)
-    return f'<div style="{_BOX}"><table>{"".join(lines)}<tbody>{body}</tbody></table></div>'
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        found = []
+        for place, text in enumerate(texts):
+            name = "td" if tag == "td" and place else "th"
+            scope = f' scope="{"col" if tag == "th" else "row"}"' if name == "th" else ""
+            style = f"text-align: {'left' if place in left else 'right'}; {_CELL}"
+            style += _TEXT if name == "td" and place in left else ""
+            found.append(f'<{name}{scope} style="{style}">{escaped(text)}</{name}>')
+        return f"<tr>{''.join(found)}</tr>"
 
-
-def _cells(row: Sequence[object], aligned: frozenset[int], row_names: bool) -> str:
-    cells = []
-    for place, cell in enumerate(row):
-        name, scope = ("th", ' scope="row"') if row_names and place == 0 else ("td", "")
-        style = _style(place, aligned) + (_TEXT if name == "td" and place in aligned else "")
-        cells.append(f'<{name}{scope} style="{style}">{escaped(cell)}</{name}>')
-    return "".join(cells)
-
-
-def _style(place: int, aligned: frozenset[int]) -> str:
-    return f"{_LEFT if place in aligned else _RIGHT}; {_CELL}"
+    head = f"<thead>{cells('th', columns)}</thead>" if columns else ""
+    body = "".join(cells("td", row) for row in rows)
+    return f'<div style="{_BOX}"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def paragraphs(texts: Iterable[str]) -> str:

@@ -1,9 +1,9 @@
-"""Readable results: one description for the `repr` and for the HTML of notebooks."""
+"""Readable results: tables for the `repr`, for notebooks and for reports."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
@@ -13,39 +13,14 @@ from . import html
 from .visible import shown, visible
 
 # Longer cells of a printed table, such as names of features, lose their middle.
-_MOST_OF_A_CELL = 100
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Title, named values and notes of a result.
-
-    - `title`: first line, such as "Certificate of 200 samples"
-    - `values`: values by name, already formatted
-    - `notes`: sentences below the values, such as advice
-    """
-
-    title: str
-    values: dict[str, str]
-    notes: list[str] = field(default_factory=list)
-
-    def text(self) -> str:
-        """Return the lines of the `repr`."""
-        width = max(map(len, self.values), default=0)
-        lines = [f"  {name:<{width}}  {value}" for name, value in self.values.items()]
-        return visible("\n".join([self.title, *lines, *self.notes]))
-
-    def html(self, *figures: str) -> str:
-        """Return an HTML table with the title above it, and notes and figures below."""
-        rows = html.table(self.values.items(), left=(0, 1), row_names=True) if self.values else ""
-        return _titled(self.title, rows, html.paragraphs(self.notes), *figures)
+_MOST_OF_A_CELL = 160
 
 
 @dataclass(frozen=True)
 class Table:
     """Title, columns and rows of a result, with notes.
 
-    - `title`: first line
+    - `title`: first line; empty for none
     - `columns`: header; empty for none
     - `rows`: cells, already formatted
     - `notes`: lines below the rows
@@ -56,7 +31,7 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    notes: list[str] = field(default_factory=list)
+    notes: Sequence[str] = ()
     left: tuple[int, ...] = (0,)
     indent: str = "  "
 
@@ -74,29 +49,22 @@ class Table:
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
 
-    def html(self, *figures: str) -> str:
-        """Return an HTML table with the title above it, and notes and figures below."""
+    def html(self, *more: str) -> str:
+        """Return an HTML table with the title above it, and notes and more HTML below."""
         rows = [[cell.strip() for cell in row] for row in self.rows]
         columns = [name.strip() for name in self.columns]
-        content = html.table(rows, columns, left=self.left) if rows else ""
-        return _titled(self.title, content, html.paragraphs(self.notes), *figures)
+        title = f"<strong>{html.escaped(self.title)}</strong>" if self.title else ""
+        table = html.table(rows, columns, self.left) if rows else ""
+        return f"<div>{title}{table}{html.paragraphs(self.notes)}{''.join(more)}</div>"
+
+    def __html__(self) -> str:
+        """Return the table for templates."""
+        return self.html()
 
 
-def _titled(title: str, *content: str) -> str:
-    return f"<div><strong>{html.escaped(title)}</strong>{''.join(content)}</div>"
-
-
-class Summarized:
-    """Mixin of results with a readable `repr` and an HTML one."""
-
-    def _summary(self) -> Summary:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return self._summary().text()
-
-    def _repr_html_(self) -> str:
-        return self._summary().html()
+def named_values(title: str, values: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
+    """Return a table with one line for each named value."""
+    return Table(title, (), list(values.items()), notes, left=(0, 1))
 
 
 class Tabulated:
@@ -118,6 +86,11 @@ class Tabulated:
 def number_of(number: int, one: str, several: str | None = None) -> str:
     """Format a number with its noun, such as "1 image" or "6 images"."""
     return f"{number} {one if number == 1 else several or one + 's'}"
+
+
+def percent(fraction: float) -> str:
+    """Format a fraction as a percentage with one digit, such as "75.9 %"."""
+    return f"{100 * fraction:.1f} %"
 
 
 def share(which: np.ndarray) -> str:
