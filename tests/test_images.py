@@ -502,6 +502,7 @@ def test_dtype_is_that_of_the_images(oracle, dtype, out):
         (Shifts(1, directions="8"), 16, ValueError, "directions must be 4 or 8, got '8'"),
         (Scalings([0.5, 0]), 16, ValueError, "factors must be above 0"),
         (Scalings(interval=(0, 1)), 16, ValueError, "interval must be above 0"),
+        (Scalings((0.9, 1.1)), 16, ValueError, r"pair .*\[.*\] for two values, or interval="),
         (Shears(0.1, axes=2), 16, ValueError, "axes"),
         (Flip(1.0), 16, ValueError, "axis must be 0 or 1, got 1.0"),
     ],

@@ -6,7 +6,6 @@ import sys
 import warnings
 import zipfile
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,13 +48,10 @@ from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Ro
 from structinv.persistence.model_files import FORMAT, model_bytes
 from structinv.persistence.stored_names import NAMES, PARAMETERIZED
 from structinv.solvers import BMRM, FrankWolfe, Solver, Status
-from structinv.spaces import ExplicitSpace
 from structinv.structures import Sequence
 
 from .functional_cases import CASES as FUNCTIONAL_CASES
 from .oracle_cases import CASES as ORACLE_CASES
-
-FILES = Path(__file__).parent / "files"
 
 
 def signals(n=24, d=6, n_classes=2, seed=0):
@@ -606,39 +602,3 @@ def test_files_are_of_format_4():
     names = [json.loads(each["structinv"]["content"]) for each in (held, oracle)]
     assert names == ["estimator.invariant_linear_svc", "oracle.box"]
     assert oracle["parameters"]["content"]["radius"]["content"] == "0.5"
-
-
-@pytest.mark.parametrize("name", ["linear", "classes", "kernel"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
-def test_files_of_the_first_release_load(name):
-    """Files stay readable when classes move; made by `files/make.py`."""
-    beside = json.loads((FILES / f"{name}.json").read_text())
-    model = structinv.load(FILES / f"{name}.model")
-    X = np.array(beside["X"])
-    assert model.predict(X).tolist() == beside["predicted"]
-    np.testing.assert_allclose(model.decision_function(X), beside["scores"], rtol=1e-9, atol=1e-12)
-    machine = model[-1] if hasattr(model, "steps") else model
-    X = model[:-1].transform(X) if hasattr(model, "steps") else X
-    np.testing.assert_allclose(machine.certify(X).margins, beside["margins"], rtol=1e-9, atol=1e-12)
-    assert repr(machine.oracle) == beside["oracle"]
-    assert machine.solution_.status.value == beside["status"]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
-def test_an_older_model_of_several_classes_goes_on(monkeypatch):
-    """Its functions lie output by output in the file."""
-    # Models of another version start from zero.
-    monkeypatch.setattr("structinv.__version__", "0.1.0")
-    machine = structinv.load(FILES / "classes.model")
-    rng = np.random.default_rng(0)
-    parity = np.arange(30) % 2
-    X = rng.poisson(0.4 + 1.5 * (np.arange(12) % 2 == parity[:, None])).astype(float)
-    space = ExplicitSpace(12, 3, intercept=True)
-    np.testing.assert_array_equal(space.weights(machine.solution_.f), machine.coef_)
-    np.testing.assert_array_equal(space.constants(machine.solution_.f), machine.intercept_)
-    before = machine.solution_
-    afresh = clone(machine).fit(X, np.arange(30) % 3)
-    machine.fit(X, np.arange(30) % 3)
-    # The file names the oracle's class as it was then, so that its planes are checked first.
-    assert 0 < machine.n_iter_ < afresh.n_iter_
-    assert machine.solution_.dual == pytest.approx(before.dual, rel=2 * machine.tol)

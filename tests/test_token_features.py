@@ -221,21 +221,6 @@ def test_nested_features_train_taggers():
     assert [labels.tolist() for labels in model.predict(X)] == y
 
 
-@pytest.mark.parametrize("n_hashed", [None, 64])
-def test_models_of_earlier_versions_keep_their_names(n_hashed, tmp_path):
-    X = [[{"w": "the", "n": 2.0}, {"w": "cat"}]]
-    tokens = [{"w=the": 1.0, "n": 2.0}, {"w=cat": 1.0}]
-    old = TokenVectorizer(n_hashed).fit([tokens])
-    del old.separator_
-    structinv.save(old, tmp_path / "old")
-    for loaded in (old, structinv.load(tmp_path / "old")):
-        assert "separator_" not in vars(loaded)
-        assert all(map(same, loaded.transform(X), old.transform([tokens])))
-    new = TokenVectorizer(n_hashed).fit(X)
-    structinv.save(new, tmp_path / "new")
-    assert all(map(same, structinv.load(tmp_path / "new").transform(X), new.transform(X)))
-
-
 @pytest.mark.parametrize("form", [lambda features: features, as_dicts])
 def test_features_can_be_hashed(text, form):
     X = form(conll_features(text))

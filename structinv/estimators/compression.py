@@ -139,8 +139,6 @@ def _copied(model: Model) -> Model:
     other: Any = clone(model)
     for name, value in learned_attributes(model).items():
         setattr(other, name, value if name == "solution_" else deepcopy(value))
-    # Files of earlier versions do not contain this attribute.
-    other.compression_error_ = float(vars(model).get("compression_error_", 0.0))
     return other
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -92,11 +91,9 @@ class EarlierFit:
 
     def _same_but(self, before: dict[str, str], free: frozenset[str]) -> bool:
         """Return True if the earlier fit has the same inputs, except those in `free`."""
-        # A model from a file of an earlier version may lack new parameters.
-        missing = {name: text for name, text in _defaults(self.estimator).items() if name in self.parts}
         kept = [
             {name: text for name, text in each.items() if name not in free}
-            for each in (missing | before, self.parts)
+            for each in (before, self.parts)
         ]
         return bool(before) and kept[0] == kept[1]
 
@@ -137,11 +134,3 @@ def _parts(estimator: BaseEstimator, X: Any, y: np.ndarray, sample_weight: Any) 
         if name not in OF_THE_RUN:
             parts[name] = digest(value)
     return parts
-
-
-def _defaults(estimator: BaseEstimator) -> dict[str, str]:
-    """Return the fingerprint of the default of each parameter."""
-    parameters = signature(type(estimator)).parameters.values()
-    return {
-        each.name: digest(each.default) for each in parameters if each.default is not Parameter.empty
-    }

@@ -271,15 +271,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         self.n_support_ = np.bincount(codes, minlength=len(self.classes_))
 
     def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
-        codes = vars(self).get("_codes_")
-        if codes is None:
-            # Files of older versions do not contain the classes. The largest coefficient of a support
-            # vector belongs to its class.
-            signs = self.dual_coef_.T
-            several = signs.shape[1] > 1
-            codes = np.argmax(signs, axis=1) if several else (signs[:, 0] > 0).astype(int)
         super()._take_support(kept, points, coefficients)
-        self._count(codes[kept])
+        self._count(self._codes_[kept])
 
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool

@@ -53,9 +53,6 @@ class TokenVectorizer(
         Column of each feature, in the sequence of the columns; None with `n_hashed`.
     n_columns_ : int
         Number of columns.
-    separator_ : str
-        Separator between a name and a string value: ":", or "=" in models from files of earlier
-        versions.
 
     See Also
     --------
@@ -78,8 +75,6 @@ class TokenVectorizer(
 
     vocabulary_: dict[str, int] | None
     n_columns_: int
-    # The value in models from files of earlier versions.
-    separator_: str = "="
 
     def __init__(self, n_hashed: int | None = None) -> None:
         self.n_hashed = n_hashed
@@ -165,7 +160,7 @@ class TokenVectorizer(
         """
         hashed = self.n_hashed
         check_integer("n_hashed", hashed, optional=True)
-        kind, tokens, lengths = _read(X, _SEPARATOR)
+        kind, tokens, lengths = _read(X)
         if np.any(lengths == 0):
             raise ValueError(
                 f"X[{int(np.argmin(lengths))}] must have at least one token, got an empty sequence"
@@ -176,7 +171,7 @@ class TokenVectorizer(
         # This transformer stays unchanged if a value is not valid.
         trial = TokenVectorizer(hashed)
         trial.learn(names)
-        rows = _rows(kind, tokens, lengths, trial.vocabulary_, trial.n_columns_, _SEPARATOR)
+        rows = _rows(kind, tokens, lengths, trial.vocabulary_, trial.n_columns_)
         self.learn(names)
         return rows, lengths
 
@@ -188,7 +183,7 @@ class TokenVectorizer(
         names : iterable of str
             Names of features; ignored with `n_hashed`.
         """
-        self.vocabulary_, self.separator_ = None, _SEPARATOR
+        self.vocabulary_ = None
         if self.n_hashed is not None:
             self.n_columns_ = int(self.n_hashed)
             return
@@ -217,8 +212,8 @@ class TokenVectorizer(
             If no token has a feature of the training data.
         """
         check_is_fitted(self, "n_columns_")
-        kind, tokens, lengths = _read(X, self.separator_)
-        rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_, self.separator_)
+        kind, tokens, lengths = _read(X)
+        rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_)
         if len(tokens) and rows.nnz == 0:
             warnings.warn(
                 "X has no feature of the training data, so predictions ignore X: "
@@ -278,7 +273,7 @@ def can_be_tokens(X: Any) -> bool:
     return all(isinstance(each, (list, tuple)) and not each for each in chain.from_iterable(tokens))
 
 
-def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
+def _read(X: Any) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
     """Return the kind of tokens, all tokens, and the length of each sequence."""
     if isinstance(X, str) or not isinstance(X, (list, tuple, np.ndarray)):
         raise TypeError(f"X must be a list of sequences of tokens, got {_shown(X)}")
@@ -297,7 +292,7 @@ def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any]
         good = set(map(type, chain.from_iterable(tokens))) <= {str}
         values = chain.from_iterable(token.values() for token in tokens)
         if not good or not set(map(type, values)) <= {str, bool, int, float}:
-            tokens = [_flat(token, where, separator) for token, where in _placed(X)]
+            tokens = [_flat(token, where) for token, where in _placed(X)]
         return "dict", tokens, lengths
     if not all(issubclass(kind, _STRINGS) for kind in kinds):
         _refuse_mixed(X)
@@ -342,17 +337,16 @@ def _refuse_features(X: Any) -> None:
                 raise TypeError(f"{where}: features must be strings, got {_shown(feature)}{hint}")
 
 
-def _flat(token: Mapping, where: str, separator: str) -> dict[str, float]:
+def _flat(token: Mapping, where: str) -> dict[str, float]:
     """Return the features of a token with numbers as values, as in python-crfsuite."""
     features: dict[str, float] = {}
     for name, value in token.items():
         _check_name(name, where)
         if isinstance(value, Mapping):
-            # Older models use their separator for string values only.
-            nested = _flat(value, f"{where}, in {name!r}", _SEPARATOR)
+            nested = _flat(value, f"{where}, in {name!r}")
             features.update((f"{name}{_SEPARATOR}{inner}", number) for inner, number in nested.items())
         elif isinstance(value, str):
-            features[f"{name}{separator}{value}"] = 1.0
+            features[f"{name}{_SEPARATOR}{value}"] = 1.0
         elif isinstance(value, _STRINGS):
             features.update((f"{name}{_SEPARATOR}{each}", 1.0) for each in _strings(name, value, where))
         elif isinstance(value, (Real, np.bool_)):
@@ -400,18 +394,17 @@ def _rows(
     lengths: np.ndarray,
     vocabulary: dict[str, int] | None,
     n_columns: int,
-    separator: str,
 ) -> sp.csr_matrix:
     if not tokens:
         return sp.csr_matrix((0, n_columns))
     rows: Any
     if vocabulary is None:
-        rows = _hashed(kind, tokens, n_columns, separator)
+        rows = _hashed(kind, tokens, n_columns)
     elif kind == "dict":
         from sklearn.feature_extraction import DictVectorizer
 
         # A global set_output(transform="pandas") does not support sparse rows.
-        vectorizer = DictVectorizer(separator=separator).set_output(transform="default")
+        vectorizer = DictVectorizer(separator=_SEPARATOR).set_output(transform="default")
         vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
         rows = vectorizer.transform(tokens)
     else:
@@ -422,7 +415,7 @@ def _rows(
     return rows
 
 
-def _hashed(kind: str, tokens: list[Any], n_columns: int, separator: str) -> sp.csr_matrix:
+def _hashed(kind: str, tokens: list[Any], n_columns: int) -> sp.csr_matrix:
     from sklearn.feature_extraction import FeatureHasher
 
     if kind == "strings":
@@ -430,7 +423,7 @@ def _hashed(kind: str, tokens: list[Any], n_columns: int, separator: str) -> sp.
     # The hasher always uses "=" before string values.
     numbers = (
         [
-            (f"{name}{separator}{value}", 1.0) if isinstance(value, str) else (name, value)
+            (f"{name}{_SEPARATOR}{value}", 1.0) if isinstance(value, str) else (name, value)
             for name, value in token.items()
         ]
         for token in tokens

@@ -24,7 +24,6 @@ from ..kernels import Kernel
 from ..solvers import Solution, Status
 from ..solvers.base import Record
 from ..utils.matrices import check_indices
-from .old_formats import FORMAT, LAST_BY_OUTPUT, LAST_OLD_NAMES, by_feature, renamed, status
 from .stored_names import MADE, NAMES, PARAMETERIZED, arguments
 
 MARK = "structinv"
@@ -198,9 +197,7 @@ class Encoder:
 class Decoder:
     """Converter of plain values, loaded by skops, to a model."""
 
-    def __init__(self, format: int = FORMAT) -> None:
-        self.by_output = format <= LAST_BY_OUTPUT
-        self.old_names = format <= LAST_OLD_NAMES
+    def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def decode(self, value: Any) -> Any:
@@ -228,22 +225,15 @@ class Decoder:
     def _values(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: self.decode(value) for key, value in values.items()}
 
-    def _named(self, kind: type, values: dict[str, Any]) -> dict[str, Any]:
-        """Decode the values of an object of this class, with current names."""
-        values = self._values(values)
-        return renamed(kind, values) if self.old_names else values
-
     def _marked(self, state: dict[str, Any]) -> Any:
         name = state[MARK]
         if name in PARAMETERIZED:
             kind = PARAMETERIZED[name]
-            made = kind(**self._named(kind, state["parameters"]))
-            learned = self._named(kind, state["learnt"])
-            if self.by_output:
-                learned = by_feature(learned)
+            made = kind(**self._values(state["parameters"]))
+            learned = self._values(state["learnt"])
             return _with_state(made, {key: each for key, each in learned.items() if _is_learned(key)})
         if name in MADE:
-            return MADE[name](**self._named(MADE[name], state["arguments"]))
+            return MADE[name](**self._values(state["arguments"]))
         special = getattr(self, f"_made_{name}", None)
         if special is None:
             raise ValueError(f"it contains {name!r}, which is unknown to structinv")
@@ -251,14 +241,14 @@ class Decoder:
 
     def _made_class(self, state: dict[str, Any]) -> Any:
         kind = state["class"]
-        made = kind(**self._named(kind, state["parameters"]))
-        return _with_state(made, self._named(kind, state["state"]))
+        made = kind(**self._values(state["parameters"]))
+        return _with_state(made, self._values(state["state"]))
 
     def _made_status(self, state: dict[str, Any]) -> Status:
-        return status(state["value"])
+        return Status(state["value"])
 
     def _made_solution(self, state: dict[str, Any]) -> Solution:
-        solution = Solution(**self._named(Solution, state["arguments"]))
+        solution = Solution(**self._values(state["arguments"]))
         history: Any = solution.history
         records = [Record(int(row[0]), int(row[1]), *row[2:]) for row in history.tolist()]
         return replace(solution, history=records)

@@ -25,10 +25,10 @@ from ..utils.visible import listed, shown
 from .declared_sizes import excess
 from .encoding import Decoder, Encoder
 from .numbered import add
-from .old_formats import FORMAT
 from .restored import stored
 
 _PAGE = "structinv.json"
+FORMAT = 5
 # The variable of reproducible-builds.org: files must not contain times that change from run to run.
 _WITHOUT_TIMES = "SOURCE_DATE_EPOCH"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
@@ -263,7 +263,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
             f"source of the file, call structinv.load(path, trusted={_short_list(refused)})"
         )
     try:
-        return Decoder(page["format"]).decode(skops.io.loads(data, trusted=known)), page["notes"]
+        return Decoder().decode(skops.io.loads(data, trusted=known)), page["notes"]
     except (ImportError, AttributeError) as error:
         hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
         raise ValueError(f"{name} requires an unavailable class: {_short(error)}{hint}") from None
@@ -306,18 +306,17 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
         raise ValueError(f"{name} is refused, because {too_large}, as in files that exhaust the memory")
     if page is None and "schema.json" in members:
         raise ValueError(
-            f"{name} is not a model file of structinv.save: call skops.io.load for files of skops. "
-            "Models "
-            "of the command line before format 2 must be trained again"
+            f"{name} is not a model file of structinv.save: call skops.io.load for files of skops"
         )
     known = isinstance(page, dict) and isinstance(page.get("notes"), dict)
     if not known or type(page.get("format")) is not int:
         raise ValueError(f"{name} is not a model file of structinv: it has no format number")
-    if page["format"] > FORMAT:
+    if page["format"] != FORMAT:
+        newer = page["format"] > FORMAT
+        remedy = "update structinv" if newer else "train the model again"
         raise ValueError(
-            f"{name} has format {page['format']} of a newer version (written with {_listed(page)}); "
-            "this "
-            f"version reads format {FORMAT}: update structinv"
+            f"{name} has format {page['format']} of {'a newer' if newer else 'an earlier'} version "
+            f"(written with {_listed(page)}); this version reads format {FORMAT}: {remedy}"
         )
     return page
 
