@@ -25,7 +25,7 @@ from report import add_record_option, table, versions, write_record
 from sequences import memory
 
 from structinv.datasets import conll_features, load_conll
-from structinv.estimators import TokenVectorizer
+from structinv.estimators.tokens import TokenVectorizer
 from structinv.model_selection import span_scores
 from structinv.oracles import FDrop, Identity, InvarianceOracle
 from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, Solution, solve

@@ -56,7 +56,7 @@ from threadpoolctl import threadpool_info
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.oracles import teo2007_transforms
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Multiclass
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 # Gamma for images of 28 x 28 pixels.

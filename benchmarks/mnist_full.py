@@ -29,9 +29,9 @@ from structinv.oracles import (
     Shifts,
 )
 from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, solve
-from structinv.spaces import KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.kernel_tiles import expand
-from structinv.structures import Multiclass
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 ROWS_AT_ONCE = 500

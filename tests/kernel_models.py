@@ -14,8 +14,8 @@ from structinv.functionals import (
 )
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
-from structinv.spaces import KernelSpace, RepresenterSpace
-from structinv.spaces.kernel_space import AtomRows
+from structinv.spaces import RepresenterSpace
+from structinv.spaces.kernel_space import AtomRows, KernelSpace
 
 from .kernel_problems import CACHES
 from .oracle_cases import Reorderings, Shrinkings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structinv.kernels import Gaussian, Polynomial
-from structinv.spaces import KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.terms import Objective, WorstCase
 
 from .oracle_cases import D

@@ -24,7 +24,8 @@ from structinv.oracles.base import BoundOracle
 from structinv.oracles.listed_changes import ListedChanges
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Multiclass, RowStructure, Structure
+from structinv.structures import Binary, RowStructure, Structure
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 from .oracle_cases import Reorderings, Shrinkings

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from structinv.oracles import InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Decoding, Layout, Multiclass, Structure
+from structinv.structures import Binary, Decoding, Layout, Structure
+from structinv.structures.classes import Multiclass
 from structinv.structures.decodings import Separation
 from structinv.terms import Objective, Penalty, WorstCase
 

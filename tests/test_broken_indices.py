@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, certify, load, save
-from structinv.certificates import worst_change
+from structinv.certificates.certificate import worst_change
 from structinv.embeddings import GroupCDF
 from structinv.estimators import VirtualSVC
 from structinv.oracles import FDrop, Identity

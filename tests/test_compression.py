@@ -20,10 +20,11 @@ from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, psd_corrected
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
-from structinv.spaces import KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.moved_points import _ScoreError, moved_points
 from structinv.spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms
-from structinv.structures import Multiclass, Sequence
+from structinv.structures import Sequence
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import IndefiniteKernelWarning
 

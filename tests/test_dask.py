@@ -18,8 +18,9 @@ from distributed import Client
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantLinearSVR
-from structinv.dask import DaskInvariantLinearSVC, DaskInvariantLinearSVR, MultiCutBundle
+from structinv.dask import DaskInvariantLinearSVC, DaskInvariantLinearSVR
 from structinv.dask import cluster as cluster_of_fits
+from structinv.dask.bundle import MultiCutBundle
 from structinv.dask.group import _CACHED
 from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FAdd, FDrop

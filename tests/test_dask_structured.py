@@ -18,7 +18,8 @@ from dask import delayed
 
 import structinv
 from structinv import InvariantStructuredSVC, explain_solver
-from structinv.dask import DaskInvariantStructuredSVC, MultiCutBundle
+from structinv.dask import DaskInvariantStructuredSVC
+from structinv.dask.bundle import MultiCutBundle
 from structinv.dask.group import _CACHED
 from structinv.datasets import conll_features, make_tagged_text
 from structinv.oracles import Box, FDrop

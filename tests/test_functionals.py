@@ -29,16 +29,8 @@ from structinv.functionals import representers as representers_module
 from structinv.functionals.base import Scaled, WeightedSum
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.functionals.representers import Representers
-from structinv.kernels import (
-    CallableKernel,
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern,
-    Polynomial,
-    PrecomputedKernel,
-    RationalQuadratic,
-)
+from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
+from structinv.kernels.custom_kernels import CallableKernel, PrecomputedKernel
 from structinv.oracles import FDrop, Identity, TangentDerivative
 
 from .covering import slow_unless

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC, load, save
-from structinv.certificates import worst_change
+from structinv.certificates.certificate import worst_change
 from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shared, Support
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace

@@ -18,7 +18,8 @@ from structinv import (
     explain_solver,
     select_changes,
 )
-from structinv.certificates import Certificate, PredictionBounds, worst_change
+from structinv.certificates import Certificate, PredictionBounds
+from structinv.certificates.certificate import worst_change
 from structinv.inspection import WorstCasesDisplay, explain_edit, security_curve
 from structinv.model_selection import select_widths, span_scores
 from structinv.oracles import Box, FDrop, Flip, Identity, Shifts

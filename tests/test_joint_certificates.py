@@ -15,7 +15,8 @@ from structinv.certificates.certificate import worst_change, worst_change_in
 from structinv.kernels import Gaussian
 from structinv.oracles import FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, solve
-from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
 from structinv.terms import Objective, WorstCase
 

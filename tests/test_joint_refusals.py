@@ -8,14 +8,15 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC
-from structinv.dual import Case, dual_state, refusals
-from structinv.dual.case import worst_case_of_examples
+from structinv.dual import dual_state, refusals
+from structinv.dual.case import Case, worst_case_of_examples
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, Budget, FDrop, FiniteOracle, Identity, Shared, Shifts, check_oracle
 from structinv.oracles.base import BoundOracle
 from structinv.oracles.checked_oracle import bind
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Decoding, Layout, Multiclass, Sequence
+from structinv.structures import Decoding, Layout, Sequence
+from structinv.structures.classes import Multiclass
 from structinv.terms import WorstCase
 
 from .covering import slow_unless

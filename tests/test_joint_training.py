@@ -9,7 +9,7 @@ import pytest
 
 from structinv.kernels import Linear
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
-from structinv.spaces import KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Sequence
 from structinv.terms import Objective
 

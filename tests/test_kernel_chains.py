@@ -7,7 +7,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from structinv.dual import Case, dual_state, refusals
+from structinv.dual import dual_state, refusals
+from structinv.dual.case import Case
 from structinv.dual.labeling_state import LabelingState
 from structinv.dual.labeling_steps import ascend_blocks
 from structinv.dual.plane_cache import PlaneCache
@@ -17,9 +18,11 @@ from structinv.oracles import Identity
 from structinv.solvers import BMRM, REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
 from structinv.solvers.stored_planes import packed, unpacked
 from structinv.solvers.warm_start import fitting, sound_start
-from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.structures import Decoding, Layout, Multiclass, Sequence, Structure
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.structures import Decoding, Layout, Sequence, Structure
 from structinv.structures.bound import predicted
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 

@@ -12,7 +12,7 @@ from structinv.solvers import (
     Status,
     solve,
 )
-from structinv.spaces import KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.utils.matrices import ALL_ROWS
 
 from .covering import each_once, pairs

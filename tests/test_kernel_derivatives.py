@@ -12,19 +12,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from structinv.kernels import (
-    CallableKernel,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Linear,
-    Matern,
-    Polynomial,
-    PrecomputedKernel,
-    RationalQuadratic,
-)
+from structinv.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 from structinv.kernels.checked_kernel import kernel_partials
 from structinv.kernels.combinations import Product, Scaled, Sum
+from structinv.kernels.custom_kernels import CallableKernel, PrecomputedKernel
 
 STATIONARY = [
     Gaussian(),

@@ -22,8 +22,10 @@ from structinv.solvers import (
     solve,
 )
 from structinv.solvers.dual_coordinates import DualCoordinates
-from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.structures import Binary, Multiclass
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 from .covering import each_once, pairs, slow_unless

@@ -12,9 +12,9 @@ from structinv.dual.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial
 from structinv.oracles import FiniteOracle, Identity
 from structinv.solvers import REGISTRY, Gap, Iterations, Status, SVMStruct, solve
-from structinv.spaces import KernelSpace
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel_space as kernel_module
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS

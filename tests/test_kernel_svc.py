@@ -16,23 +16,24 @@ from sklearn.model_selection import cross_val_score
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.functionals import Gradient
-from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
+from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from structinv.kernels.custom_kernels import PrecomputedKernel
 from structinv.oracles import (
     Box,
     Ellipsoid,
     FDrop,
     FiniteOracle,
     Identity,
-    OnlyFor,
     Permutations,
     Rotations,
     Scalings,
     Shifts,
-    Union,
 )
+from structinv.oracles.combinators import OnlyFor
+from structinv.oracles.union import Union
 from structinv.solvers import FrankWolfe, Pegasos, Status
-from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import AtomRows
+from structinv.spaces.kernel_space import KernelSpace
 
 from .covering import slow_unless
 

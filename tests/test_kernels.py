@@ -15,7 +15,6 @@ from sklearn.svm import SVC
 from structinv import IndefiniteKernelWarning, InvariantSVC
 from structinv.kernels import (
     REGISTRY,
-    CallableKernel,
     Gaussian,
     Kernel,
     Laplacian,
@@ -24,9 +23,9 @@ from structinv.kernels import (
     OrbitDistance,
     OrbitMean,
     Polynomial,
-    PrecomputedKernel,
     RationalQuadratic,
 )
+from structinv.kernels.custom_kernels import CallableKernel, PrecomputedKernel
 from structinv.kernels.exponentials import exponentials
 from structinv.kernels.kernel_names import as_kernel, resolve_gamma
 from structinv.oracles import Flip

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import Case, dual_state
+from structinv.dual import dual_state
+from structinv.dual.case import Case
 from structinv.dual.hull_state import HullState
 from structinv.dual.label_state import LabelState
 from structinv.dual.plane_cache import PlaneCache
@@ -15,7 +16,7 @@ from structinv.oracles.query import Violations
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows
-from structinv.structures import Multiclass
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import csr
 

@@ -16,9 +16,10 @@ from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FScale, Identity
 from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
-from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.tensor_rows import TensorRows
-from structinv.structures import Multiclass
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 from .covering import slow_unless

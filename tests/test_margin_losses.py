@@ -20,7 +20,8 @@ from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, Ellipsoid, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve
-from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
 from structinv.terms.worst_margin import WorstMargin

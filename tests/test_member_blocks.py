@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from structinv.dual import Case
 from structinv.dual import member_state as members
 from structinv.dual.base import never
+from structinv.dual.case import Case
 from structinv.dual.member_state import MemberState
 from structinv.kernels import Gaussian
 from structinv.solvers import REGISTRY, Gap, solve
-from structinv.spaces import KernelSpace, atoms
-from structinv.structures import Binary, Multiclass
+from structinv.spaces import atoms
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 

@@ -21,7 +21,8 @@ from structinv.certificates.label_sets import labels_worst_change
 from structinv.kernels import Linear
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
-from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Layout, Multilabel, Sequence, check_structure
 from structinv.structures.multilabel import mutual_information, pair_counts, positions, tree_of
 from structinv.terms import Objective, one_change_search

@@ -9,19 +9,18 @@ from sklearn.model_selection import ParameterGrid
 from structinv.oracles import (
     REGISTRY,
     Box,
-    Compose,
-    Discounted,
     Ellipsoid,
     FDrop,
     FScale,
     Identity,
     InvarianceOracle,
-    OnlyFor,
     Support,
     TangentDerivative,
-    Union,
     check_oracle,
 )
+from structinv.oracles.combinators import Discounted, OnlyFor
+from structinv.oracles.compose import Compose
+from structinv.oracles.union import Union
 from structinv.utils.matrices import ALL_ROWS, row_dots
 
 from .oracle_cases import CASES, FACTOR, RADII, D, Reorderings, rows

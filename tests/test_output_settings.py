@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from structinv import InvariantTextClassifier, embeddings, estimators, load, save, select_changes
 from structinv.cli.row_files import _vectorizer
-from structinv.estimators import TokenVectorizer
+from structinv.estimators.tokens import TokenVectorizer
 from structinv.oracles import FDrop, TokenEdits
 
 from .estimator_cases import CASE, PREDICTORS, TRANSFORMERS, sentences, texts

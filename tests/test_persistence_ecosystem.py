@@ -16,7 +16,8 @@ from structinv.datasets import conll_features, make_tagged_text
 from structinv.embeddings import REGISTRY as EMBEDDINGS
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.estimators import REGISTRY as ESTIMATORS
-from structinv.estimators import CustomStructuredSVC, TokenVectorizer
+from structinv.estimators import CustomStructuredSVC
+from structinv.estimators.tokens import TokenVectorizer
 from structinv.oracles import FDrop, Rotations, Shifts
 from structinv.solvers import Status
 from structinv.structures import Multilabel, Sequence

@@ -6,10 +6,11 @@ import pickle
 import numpy as np
 import pytest
 
-from structinv.kernels import Gaussian, PrecomputedKernel
+from structinv.kernels import Gaussian
+from structinv.kernels.custom_kernels import PrecomputedKernel
 from structinv.oracles import FDrop, FiniteOracle, Identity
 from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
-from structinv.spaces import KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 

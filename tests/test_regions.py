@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from structinv.regions import AffineSubspaces, Ellipsoids, Points, Zonotopes
+from structinv.regions import Points
+from structinv.regions.affine_subspaces import AffineSubspaces
+from structinv.regions.ellipsoids import Ellipsoids
 from structinv.regions.inner_products import Stack, pair_products
 from structinv.regions.least_squares import bounded_minimum
 from structinv.regions.region_union import RegionUnion
+from structinv.regions.zonotopes import Zonotopes
 
 
 def bounded(matrix, target, low, high):

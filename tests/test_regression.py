@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import Case, dual_state, refusals
+from structinv.dual import dual_state, refusals
+from structinv.dual.case import Case
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
@@ -17,8 +18,11 @@ from structinv.dual.tube_state import TubeState
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.warm_start import sound_start
-from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.structures import Binary, Layout, Multiclass, Regression
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.structures import Binary, Layout
+from structinv.structures.classes import Multiclass
+from structinv.structures.regression import Regression
 from structinv.terms import Objective, WorstCase
 
 from .covering import one_in, slow_unless

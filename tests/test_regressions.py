@@ -19,8 +19,9 @@ from structinv.oracles import (
     TangentDerivative,
 )
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Seconds, Status, SVMStruct, solve
-from structinv.spaces import ExplicitSpace, KernelSpace, atoms
+from structinv.spaces import ExplicitSpace, atoms
 from structinv.spaces.atoms import AtomRows, AtomStore
+from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.terms.planes import PlaneSet

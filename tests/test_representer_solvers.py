@@ -39,7 +39,8 @@ from structinv.solvers import (
     solve,
 )
 from structinv.spaces import RepresenterSpace
-from structinv.structures import Binary, Multiclass
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, Penalty, WorstCase
 
 from .covering import pairs, slow_unless

@@ -6,8 +6,8 @@ import pytest
 from structinv.functionals import Gradient
 from structinv.functionals.applied_families import FamilyFunctionals, LinearFunctionals
 from structinv.kernels import Linear
-from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.spaces.kernel_space import AtomRows
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.kernel_space import AtomRows, KernelSpace
 
 from .covering import pairs
 from .kernel_models import DEGREES, D, Model

@@ -35,7 +35,8 @@ from structinv.rows.matrix_rows import MatrixRows, cut_by_entries, cut_evenly
 from structinv.rows.reading_ahead import read_ahead
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Multiclass
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.utils import passes

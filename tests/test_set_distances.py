@@ -9,8 +9,6 @@ from structinv.metrics import distance_bounds, nearest, set_distance, tangent_di
 from structinv.oracles import (
     Box,
     Budget,
-    Compose,
-    Discounted,
     Ellipsoid,
     FAdd,
     FDrop,
@@ -20,7 +18,6 @@ from structinv.oracles import (
     InvarianceOracle,
     LocalTangents,
     Offset,
-    OnlyFor,
     Protected,
     Rotations,
     Segment,
@@ -29,10 +26,12 @@ from structinv.oracles import (
     Support,
     TangentDerivative,
     Trajectory,
-    Union,
     UnitLength,
 )
+from structinv.oracles.combinators import Discounted, OnlyFor
+from structinv.oracles.compose import Compose
 from structinv.oracles.geometry import region_of
+from structinv.oracles.union import Union
 from structinv.regions import pair_tables
 
 from .oracle_cases import CASES, rows

@@ -20,7 +20,8 @@ from structinv.oracles import (
 )
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Multiclass
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, Penalty, WorstCase
 
 from .covering import pairs, slow_unless

@@ -12,7 +12,9 @@ from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle, TangentDe
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.solvers.shared_changes import SpreadTerm, spread_of
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Multiclass, Regression
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
+from structinv.structures.regression import Regression
 from structinv.terms import Objective, WorstCase
 from structinv.terms.worst_margin import WorstMargin
 

@@ -16,7 +16,8 @@ from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.oracles import FDrop, Shifts
 from structinv.solvers import Gap, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Layout, Multiclass, Multilabel, Sequence
+from structinv.structures import Layout, Multilabel, Sequence
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 NAMES = np.array(["B-x", "I-x", "O"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.certificates import worst_change
+from structinv.certificates.certificate import worst_change
 from structinv.dual import dual_state, refusals
 from structinv.dual.hull_state import HullState
 from structinv.dual.plane_cache import PlaneCache
@@ -22,13 +22,13 @@ from structinv.structures import (
     Decoding,
     Graph,
     Layout,
-    Multiclass,
     Multilabel,
     RowStructure,
     Sequence,
     Structure,
     check_structure,
 )
+from structinv.structures.classes import Multiclass
 from structinv.structures.graph_layout import GraphLayout
 from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase

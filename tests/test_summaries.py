@@ -17,7 +17,8 @@ from structinv import (
     explain_solver,
     select_changes,
 )
-from structinv.certificates import Certificate, PredictionBounds, worst_change
+from structinv.certificates import Certificate, PredictionBounds
+from structinv.certificates.certificate import worst_change
 from structinv.inspection import explain_edit, security_curve
 from structinv.oracles import Box, FDrop
 from structinv.structures import Binary, Sequence

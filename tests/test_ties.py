@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier
-from structinv.certificates import worst_change
+from structinv.certificates.certificate import worst_change
 from structinv.inspection import explain_edit
 from structinv.kernels import CallableKernel
 from structinv.metrics import nearest
@@ -25,7 +25,7 @@ from structinv.oracles import (
 )
 from structinv.oracles.checked_oracle import bind
 from structinv.report.writing import _chosen
-from structinv.structures import Multiclass
+from structinv.structures.classes import Multiclass
 from structinv.utils.ties import TIES, best_first, first_best
 
 NOISE = [2.0**-52 * np.random.default_rng(seed).integers(-9, 10, size=9) for seed in range(6)]

@@ -79,7 +79,7 @@ def small_portions(monkeypatch):
     monkeypatch.setattr("structinv.dual.sequence_state.PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr(labelings, "MEMBERS_AT_ONCE", 2)
     monkeypatch.setattr(labelings, "ROUNDS", 1)
-    monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
+    monkeypatch.setattr("structinv.spaces.kernel_space.KernelSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
 

@@ -9,8 +9,7 @@ from sklearn.pipeline import make_pipeline
 import structinv
 from structinv import InvariantStructuredSVC
 from structinv.datasets import conll_features, load_conll, make_tagged_text
-from structinv.estimators import TokenVectorizer
-from structinv.estimators.tokens import are_tokens
+from structinv.estimators.tokens import TokenVectorizer, are_tokens
 from structinv.structures import Sequence
 
 TEMPLATES = [

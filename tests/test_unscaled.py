@@ -15,7 +15,8 @@ from structinv.estimators.uninformative_fits import nothing_learned
 from structinv.oracles import Box, Ellipsoid, Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Multiclass
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 from .covering import pairs

@@ -14,8 +14,8 @@ from ..oracles import Identity
 from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..oracles.query import Violations
-from ..spaces import ExplicitSpace, Space
-from ..spaces.base import Element
+from ..spaces import ExplicitSpace
+from ..spaces.base import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
 from ..structures.checked_structure import decoded
@@ -213,38 +213,14 @@ class Certificate(Tabulated):
 class WorstChange:
     """Most damaging perturbation of each example that an oracle finds.
 
-    Attributes
-    ----------
-    attacked : ndarray of shape (n,)
-        Margins at these perturbations.
-    bounds : ndarray of shape (n,)
-        Lower bounds of the margins over all perturbations.
-    rounding : ndarray of shape (n,)
-        Bound of the rounding error of a prediction, for both.
-    points : ndarray or CSR matrix of shape (n_rows, d), or None
-        Perturbed rows, if requested.
-    labels : ndarray of int of shape (n_rows,) or None
-        Index of the predicted class at the perturbed rows, or of the given class if its margin is
-        positive.
-    most_wrong : ndarray of int of shape (n,) or None
-        Upper bound of the number of wrong rows of an example.
-    lengths : ndarray of int of shape (n,) or None
-        Number of rows of each example.
-
-    See Also
-    --------
-    worst_change : Function that returns this result.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.certificates import WorstChange, worst_change
-    >>> from structinv.oracles import Box
-    >>> from structinv.structures import Binary
-    >>> X, labels = np.array([[2.0]]), Binary().bind(np.array([1]), np.array([-1, 1]))
-    >>> found = worst_change(np.array([[1.0]]), np.zeros(1), Box(0.5), labels, X)
-    >>> isinstance(found, WorstChange), found.points
-    (True, array([[1.5]]))
+    - `attacked` (n,): margins at these perturbations
+    - `bounds` (n,): lower bounds of the margins over all perturbations
+    - `rounding` (n,): bound of the rounding error of a prediction, for both
+    - `points` (n_rows, d): perturbed rows, if requested
+    - `labels` (n_rows,): index of the predicted class at the perturbed rows, or of the given class if
+      its margin is positive
+    - `most_wrong` (n,): upper bound of the number of wrong rows of an example
+    - `lengths` (n,): number of rows of each example
     """
 
     attacked: np.ndarray
@@ -270,20 +246,7 @@ class WorstChange:
     def certificate(
         self, oracle: InvarianceOracle | None = None, *, labels_given: bool = True
     ) -> Certificate:
-        """Return the certificate, with rounding errors subtracted.
-
-        Parameters
-        ----------
-        oracle : InvarianceOracle or None, default=None
-            Oracle with the perturbations, for the printed certificate.
-        labels_given : bool, default=True
-            True if the margins are those of true labels, False if they are those of predicted labels.
-
-        Returns
-        -------
-        Certificate
-            Margins, attacked margins and their agreement.
-        """
+        """Return the certificate, with rounding errors subtracted."""
         margins = self.bounds - self.rounding
         # Equal infinities have the difference 0.
         difference = np.subtract(
@@ -408,48 +371,7 @@ def worst_change(
 ) -> WorstChange:
     """Find the perturbations that minimize the margins of a linear model.
 
-    Parameters
-    ----------
-    coef : ndarray of shape (n_outputs, d)
-        Weights.
-    intercept : ndarray of shape (n_outputs,)
-        Constants.
-    oracle : InvarianceOracle
-        Perturbation set of each sample.
-    labels : BoundStructure
-        Output structure bound to the labels to certify, from ``structure.bind(y)``.
-    X : ndarray or CSR matrix of shape (n, d)
-        Samples.
-    points : bool, default=True
-        If True, the perturbed samples are computed.
-    pairwise : ndarray of shape (n_pairwise,), optional
-        Pairwise weights; by default none.
-
-    Returns
-    -------
-    WorstChange
-        Margins and bounds of the examples, and the perturbed samples.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the shapes of the arrays do not match.
-
-    See Also
-    --------
-    Certificate : Proof that predictions are correct, from the bounds.
-
-    Examples
-    --------
-    A box of radius 0.5 reduces the margin 2 by 0.5 times the absolute weight:
-
-    >>> import numpy as np
-    >>> from structinv.certificates import worst_change
-    >>> from structinv.oracles import Box
-    >>> from structinv.structures import Binary
-    >>> X, labels = np.array([[2.0]]), Binary().bind(np.array([1]), np.array([-1, 1]))
-    >>> worst_change(np.array([[1.0]]), np.zeros(1), Box(0.5), labels, X).attacked
-    array([1.5])
+    Shapes: `coef` (n_outputs, d), `intercept` (n_outputs,), `X` (n, d), `pairwise` (n_pairwise,).
     """
     if np.ndim(coef) != 2 or np.shape(intercept) != np.shape(coef)[:1]:
         raise ValueError(

@@ -12,8 +12,7 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.support import rounding_bound
-from ..spaces import Space
-from ..spaces.base import NUMBERS_AT_ONCE, Element
+from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..spaces.rounding import output_rounding
 from ..structures import Layout
 from ..structures.bound import BoundStructure

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..oracles.base import BoundOracle
 from ..oracles.query import Violations
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..structures import Regression
 from ..structures.competitors import Competitors
 from ..structures.regression import ABOVE, BELOW

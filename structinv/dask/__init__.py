@@ -1,6 +1,5 @@
 """Estimators and features on a Dask cluster; requires the extra `dask`."""
 
-from .bundle import MultiCutBundle
 from .certificates import DaskCertificate, DaskExampleCertificate, DaskPredictionBounds
 from .cluster import SchedulerLostError
 from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
@@ -16,6 +15,5 @@ __all__ = [
     "DaskOrbitFourier",
     "DaskOrbitNystroem",
     "DaskPredictionBounds",
-    "MultiCutBundle",
     "SchedulerLostError",
 ]

@@ -73,30 +73,6 @@ class MultiCutBundle(Solver):
     the group. The second plane results from local sweeps of dual ascent over the rows of the group. The
     driver maximizes the dual over the planes of all groups, with one convex combination per group. The
     dual value never decreases, even if results are late or lost.
-
-    Parameters
-    ----------
-    sweeps : int, optional
-        Maximum number of sweeps over the rows of each group in a round. They end early if
-        the gap of the group is halved. Default: 1 for groups of more than 12,500 rows, and up to 10 for
-        smaller groups, whose rounds consist mostly of waiting.
-    max_idle : int, default=3
-        Number of rounds after which unused planes are removed.
-    max_planes : int, optional
-        Maximum number of planes per group (>= 4). Beyond it, the planes with the smallest dual variables
-        are averaged. Smaller values reduce the memory of the driver. Default: 10 to 100, for at most
-        2 GB.
-
-    See Also
-    --------
-    structinv.solvers.BMRM : Bundle method with one plane of the sum of all losses per round.
-    structinv.dask.DaskInvariantLinearSVC : Linear classifier on a Dask cluster.
-
-    Examples
-    --------
-    >>> from structinv.dask import MultiCutBundle
-    >>> MultiCutBundle(sweeps=2)
-    MultiCutBundle(sweeps=2)
     """
 
     def __init__(
@@ -112,20 +88,7 @@ class MultiCutBundle(Solver):
         check_integer("max_planes", self.max_planes, least=4, optional=True)
 
     def memory(self, n_groups: int, size: int) -> float:
-        """Compute the memory of the driver for its planes.
-
-        Parameters
-        ----------
-        n_groups : int
-            Number of groups of partitions.
-        size : int
-            Number of weights.
-
-        Returns
-        -------
-        float
-            Number of bytes.
-        """
+        """Compute the memory of the driver for its planes."""
         most = n_groups * self._most_planes(n_groups, size)
         # Adding planes copies all of them. Responses and shares need memory also.
         return 8.0 * ((2.0 * most + 5.0 * n_groups) * size + 3.0 * most**2)

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..terms.base import OutOfTime, Term
 from ..terms.planes import Planes
 from ..utils.matrices import ALL_ROWS, Rows

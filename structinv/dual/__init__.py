@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..spaces import Space
+from ..spaces.base import Space
 from . import case as needs
 from .addition_state import AdditionState
 from .base import DualState
@@ -120,9 +120,3 @@ def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]
     case = Case(term, space, plane_tol)
     reasons = {name: row.reason(case) for name, row in TABLE.items()}
     return {name: reason for name, reason in reasons.items() if reason}
-
-
-__all__ = [
-    "Case",
-    "DualState",
-]

@@ -11,8 +11,8 @@ import numpy as np
 from ..losses import Hinge, ScalarLoss
 from ..oracles.base import Hull, LabelHull
 from ..oracles.checked_lists import listed
-from ..spaces import Space
 from ..spaces.atoms import MemberPool
+from ..spaces.base import Space
 from ..structures import Binary, Multiclass, Sequence
 from ..structures.regression import BoundRegression
 from ..terms import Penalty, Term, WorstCase
@@ -31,51 +31,7 @@ class Case:
 
     Results of the oracle are computed once and cached.
 
-    Parameters
-    ----------
-    term : Term
-        Term of the objective.
-    space : Space
-        Space of the functions.
-    plane_tol : float, default=0.0
-        Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
-        this.
-    choose : callable, optional
-        Function that returns the class of the dual state of a case, for states that consist of others.
-
-    Attributes
-    ----------
-    signs : (n_rows,) array of -1 and 1
-        Sign of the label of each row, for two classes.
-    others : (n_rows,) array
-        Cost of the wrong label of each row, for two classes.
-    hull, label_hull : Hull, LabelHull or None
-        In-hull steps of the oracle.
-    edits : RowEdits or None
-        Edits of features, if the oracle has no other perturbations.
-    pool : MemberPool
-        Members of the oracle in the space of a kernel.
-    n_members : int
-        Number of members of a row whose scores linear weights determine; 0 if the oracle lists none.
-    loss : ScalarLoss
-        Loss of the worst-case margin of each row.
-
-    See Also
-    --------
-    DualState : Base class of dual states.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.dual import Case
-    >>> from structinv.oracles import Box
-    >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Binary
-    >>> from structinv.terms import WorstCase
-    >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
-    >>> case = Case(term, ExplicitSpace(1))
-    >>> case.signs.tolist(), case.n_members
-    ([1.0, -1.0], 0)
+    Shapes: `signs` (n_rows,), `others` (n_rows,).
     """
 
     def __init__(

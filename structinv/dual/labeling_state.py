@@ -9,9 +9,8 @@ import scipy.sparse as sp
 
 from ..oracles.checked_lists import listed
 from ..oracles.query import Violations, best_members
-from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows, split_keys
-from ..spaces.kernel_space import Expansion
+from ..spaces.kernel_space import Expansion, KernelSpace
 from ..structures import Layout
 from ..structures.layout import laid_out
 from ..terms.planes import PlaneSet

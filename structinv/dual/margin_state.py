@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spaces import Space
-from ..spaces.base import Element, Normals
+from ..spaces.base import Element, Normals, Space
 from ..terms.planes import PlaneSet, WorkingSet
 from .base import OutOfTime, join_planes
 from .batch_state import BatchedState

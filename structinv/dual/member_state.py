@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..oracles.checked_lists import listed
-from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows
-from ..spaces.kernel_space import Expansion
+from ..spaces.kernel_space import Expansion, KernelSpace
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from .base import OutOfTime
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Explicit features of invariant kernels, for large data sets."""
 
-from .base import KernelError
 from .distributions import GroupCDF
 from .fourier import OrbitFourier
 from .nystroem import OrbitNystroem
@@ -15,7 +14,6 @@ REGISTRY: dict[str, type] = {
 
 __all__ = [
     "GroupCDF",
-    "KernelError",
     "OrbitFourier",
     "OrbitNystroem",
     "PatchOrbits",

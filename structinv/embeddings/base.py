@@ -37,25 +37,8 @@ LEAST_HELD = 5
 class KernelError(NamedTuple):
     """Relative error of inner products of features, compared with a kernel matrix.
 
-    Parameters
-    ----------
-    spectral, frobenius : float
-        Errors in the spectral and in the Frobenius norm, divided by the norm of the kernel matrix.
-
-    See Also
-    --------
-    OrbitNystroem : Features with a method `kernel_error` that returns this result.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.embeddings import KernelError, OrbitNystroem
-    >>> from structinv.oracles import Flip
-    >>> X = np.random.default_rng(0).standard_normal((20, 2))
-    >>> features = OrbitNystroem(Flip(shape=(1, 2)), n_components=20, random_state=0).fit(X)
-    >>> error = features.kernel_error(X)
-    >>> isinstance(error, KernelError), bool(error.spectral < 1e-6)
-    (True, True)
+    - `spectral, frobenius`: errors in the spectral and in the Frobenius norm, divided by the norm of the
+      kernel matrix
     """
 
     spectral: float

@@ -1,7 +1,7 @@
 """Estimators of scikit-learn style: classifiers, regressors and structured SVMs."""
 
 from .custom_structured import CustomStructuredSVC
-from .explain_solver import SolverExplanation, explain_solver
+from .explain_solver import explain_solver
 from .kernel_classifier import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
@@ -12,7 +12,6 @@ from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge
 from .structured import InvariantStructuredSVC
 from .text import InvariantTextClassifier
-from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 # Model files contain these names.
@@ -44,8 +43,6 @@ __all__ = [
     "OrbitRidge",
     "RepresenterClassifier",
     "RepresenterRegressor",
-    "SolverExplanation",
-    "TokenVectorizer",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "explain_solver",

@@ -23,32 +23,10 @@ class SolverExplanation:
 
     Print it for a table.
 
-    Parameters
-    ----------
-    solver : Solver
-        Solver of the fit.
-    reason : str
-        Reason for the choice of "auto", or a note that the solver was given.
-    terms : tuple of str
-        Name of each term of the objective.
-    states : tuple of dict
-        Names of all dual states for each term, in the sequence of preference. A value is the reason why
-        the state does not support the term, or an empty string. The solver uses the first state with an
-        empty string. The tuple is empty for solvers without dual states.
-
-    See Also
-    --------
-    explain_solver : Function that returns this result.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv import InvariantLinearSVC, explain_solver
-    >>> from structinv.estimators import SolverExplanation
-    >>> X, y = np.eye(20), np.arange(20) % 2
-    >>> explanation = explain_solver(InvariantLinearSVC(solver="bmrm"), X, y)
-    >>> isinstance(explanation, SolverExplanation), explanation.solver, explanation.reason
-    (True, BMRM(), 'it was given as the parameter solver')
+    - `solver`: solver of the fit
+    - `reason`: reason for the choice of "auto", or a note that the solver was given
+    - `terms`: name of each term of the objective
+    - `states`: names of all dual states for each term, in the sequence of preference
     """
 
     solver: Solver

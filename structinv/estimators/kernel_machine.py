@@ -19,9 +19,8 @@ from ..losses import ScalarLoss
 from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..solvers import Solution
-from ..spaces import KernelSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE
-from ..spaces.kernel_space import PLANES_EXPECTED_OF_A_BLOCK
+from ..spaces.kernel_space import PLANES_EXPECTED_OF_A_BLOCK, KernelSpace
 from ..spaces.kernel_tiles import expand
 from ..terms import WorstCase
 from ..utils.resources import check_memory

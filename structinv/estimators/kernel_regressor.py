@@ -16,7 +16,7 @@ from ..kernels.kernel_utils import precision
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
-from ..spaces import Space
+from ..spaces.base import Space
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .problem import Problem

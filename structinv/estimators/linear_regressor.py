@@ -9,7 +9,7 @@ import numpy as np
 
 from ..certificates.certificate import linear_function
 from ..oracles import InvarianceOracle
-from ..spaces import Space
+from ..spaces.base import Space
 from ..utils.matrices import Matrix, dense
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor

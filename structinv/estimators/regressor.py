@@ -14,7 +14,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..rows import RowSource
 from ..solvers import Solution, Status
-from ..spaces import Space
+from ..spaces.base import Space
 from ..structures import Regression
 from ..terms import Objective
 from ..utils.matrices import Matrix

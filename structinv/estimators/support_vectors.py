@@ -9,15 +9,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..functionals.representers import Representers
-from ..kernels import PrecomputedKernel
+from ..kernels.custom_kernels import PrecomputedKernel
 from ..kernels.kernel_utils import precision
 from ..oracles import InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..solvers import FrankWolfe, Representer, Solution, Solver
-from ..spaces import KernelSpace, RepresenterSpace
+from ..spaces import RepresenterSpace
 from ..spaces.atoms import AtomRows
-from ..spaces.kernel_space import Expansion
+from ..spaces.kernel_space import Expansion, KernelSpace
 from ..terms import Objective
 from ..utils.fitted_state import learned_attributes
 from ..utils.matrices import Matrix

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ..spaces import ExplicitSpace, RepresenterSpace, Space
-from ..spaces.base import Element
+from ..spaces import ExplicitSpace, RepresenterSpace
+from ..spaces.base import Element, Space
 from ..utils.matrices import Matrix
 from .representers import Representers
 

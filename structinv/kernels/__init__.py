@@ -4,7 +4,7 @@ A kernel is positive semi-definite by construction if its attribute `definite` i
 """
 
 from .base import Kernel
-from .custom_kernels import CallableKernel, PrecomputedKernel
+from .custom_kernels import CallableKernel
 from .dot_products import Linear, Polynomial
 from .indefinite import min_eigenvalue, psd_corrected
 from .kernel_checks import check_kernel
@@ -34,7 +34,6 @@ __all__ = [
     "OrbitDistance",
     "OrbitMean",
     "Polynomial",
-    "PrecomputedKernel",
     "RationalQuadratic",
     "SetKernel",
     "TangentDistributionKernel",

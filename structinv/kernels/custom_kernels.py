@@ -70,25 +70,7 @@ class CallableKernel(Kernel):
 class PrecomputedKernel(Kernel):
     """Kernel values from a precomputed matrix; inputs are row numbers in one column.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n_rows, n_columns)
-        Precomputed kernel matrix, not copied. In k(x, y), x is a row number and y is a column number.
-    numbers : ndarray of int of shape (n_rows,), optional
-        Numbers that inputs use for the rows and columns of `gram`, in ascending order; by default 0, 1,
-        2, ...
-
-    See Also
-    --------
-    CallableKernel : Kernel of a function of both inputs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import PrecomputedKernel
-    >>> table = PrecomputedKernel(np.array([[2.0, 1.0], [1.0, 3.0]]))
-    >>> table.matrix(np.array([[1.0]]), np.array([[0.0], [1.0]]))
-    array([[1., 3.]])
+    Shapes: `gram` (n_rows, n_columns), `numbers` (n_rows,).
     """
 
     definite = False

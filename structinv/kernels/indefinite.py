@@ -58,7 +58,8 @@ def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.kernels import CallableKernel, min_eigenvalue
+    >>> from structinv.kernels import min_eigenvalue
+    >>> from structinv.kernels import CallableKernel
     >>> min_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
     (-1.0, 1.0)
     """

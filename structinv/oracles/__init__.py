@@ -18,7 +18,6 @@ from .images.image_oracles import (
     Shears,
     Shifts,
     teo2007_transforms,
-    zhang2013_transforms,
 )
 from .images.image_paths import ImagePath
 from .local_tangents import LocalTangents
@@ -71,9 +70,7 @@ __all__ = [
     "BoundOracle",
     "Box",
     "Budget",
-    "Compose",
     "Changes",
-    "Discounted",
     "Ellipsoid",
     "FAdd",
     "FDrop",
@@ -89,7 +86,6 @@ __all__ = [
     "LinearChanges",
     "LocalTangents",
     "Offset",
-    "OnlyFor",
     "Permutations",
     "Protected",
     "Rotations",
@@ -103,10 +99,8 @@ __all__ = [
     "TangentDerivative",
     "TokenEdits",
     "Trajectory",
-    "Union",
     "UnitLength",
     "Weighted",
     "check_oracle",
     "teo2007_transforms",
-    "zhang2013_transforms",
 ]

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import brentq, lsq_linear
 
-from ..regions import Boxes, Ellipsoids, Region, Zonotopes
-from ..regions.ellipsoids import Balls
+from ..regions import Boxes, Region
+from ..regions.ellipsoids import Balls, Ellipsoids
 from ..regions.inner_products import Stack
+from ..regions.zonotopes import Zonotopes
 from ..utils import plugins
 from ..utils.labels import in_order, labels_of
 from ..utils.matrices import (

@@ -129,32 +129,7 @@ class OnlyFor(OracleWrapper, Combination):
 
     .. math:: S(x, y) = S_{oracle}(x) \text{ if } y \in labels, \quad \{x\} \text{ otherwise}
 
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle whose perturbations are restricted.
-    labels : label or sequence of labels
-        True labels of the samples that change, as passed to ``fit``. All of them must be classes of the
-        model. Some meta-estimators pass the labels 0, 1, ... to ``fit`` instead.
-
-    See Also
-    --------
-    Protected : Restriction of an oracle to some features.
-    Union : Different perturbations for different labels, as a union of restricted oracles.
-
-    Notes
-    -----
     Bind it with ``bind(X, y)``. Without labels, methods raise a ValueError.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box
-    >>> X, y = np.zeros((2, 1)), np.array(["ham", "spam"])
-    >>> bound = Box(1.0).only_for("spam").bind(X, y)
-    >>> bound.support(slice(None), np.array([[1.0]]), np.array([0, 0])).points
-    array([[0.],
-           [1.]])
     """
 
     def __init__(self, oracle: InvarianceOracle, labels: Any) -> None:
@@ -188,10 +163,7 @@ class OnlyFor(OracleWrapper, Combination):
     def listed(self) -> np.ndarray:
         """Return the labels as an array.
 
-        Returns
-        -------
-        array of shape (n_labels,)
-            The labels.
+        Returns shape (n_labels,).
         """
         return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
 
@@ -217,15 +189,7 @@ class OnlyFor(OracleWrapper, Combination):
     def check_labels(self, classes: np.ndarray) -> None:
         """Check that all labels are classes of the model.
 
-        Parameters
-        ----------
-        classes : array of shape (n_classes,)
-            All classes of the model, sorted.
-
-        Raises
-        ------
-        ValueError
-            If a label is not a class. The string "1" is not the number 1.
+        Shapes: `classes` (n_classes,).
         """
         check_named_labels("only_for", self.listed().tolist(), classes)
         self.oracle.check_labels(classes)
@@ -411,36 +375,6 @@ class Discounted(OracleWrapper, Combination):
 
     `support` maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`. The loss of a
     misclassification is smaller at large perturbations.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle with a `graded_support`: `FDrop`, `FScale`, `FAdd`, `FEdit`, `Box`, `Ellipsoid`,
-        `Segment`, `Offset`, finite oracles, and unions and ``only_for`` of these. Methods raise
-        NotImplementedError for others.
-    rho : float or sequence of float
-        Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence has one
-        grade per number of edits (`FDrop` and similar oracles), or one per member of the orbit (finite
-        oracles). For sets with a radius, a sequence has grades at equal distances from x to the border,
-        with linear interpolation. A number is the grade of the largest perturbation; grades fall
-        linearly from 1 to this number. In an orbit, a number is the grade of all members except the
-        identity. Both parts of a union get these grades.
-
-    See Also
-    --------
-    InvarianceOracle.discounted : Method that creates this oracle.
-    Weighted : Probabilities of perturbations, for averages.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box
-    >>> graded = Box(1.0).discounted(0.5)
-    >>> X, V, assign = np.zeros((2, 1)), np.array([[1.0]]), np.array([0, 0])
-    >>> answer = graded.support(X, V, assign, cost=np.array([1.0, 3.0]))
-    >>> answer.points, answer.rho
-    (array([[1.],
-           [0.]]), array([0.5, 1. ]))
     """
 
     graded = True

@@ -47,30 +47,9 @@ class Compose(Pair):
     Otherwise `support` tries several perturbed samples of `right` and returns the best result. Its
     `upper` is infinite.
 
-    Parameters
-    ----------
-    left : InvarianceOracle
-        Oracle that is applied last, without grades.
-    right : InvarianceOracle
-        Oracle that is applied first, without grades.
-
-    See Also
-    --------
-    Union : One perturbation or the other.
-
-    Notes
-    -----
     If `left` depends on labels, it uses the true label of the unperturbed sample. `orbit`
     lists the unperturbed sample once, for the pair of identities. `tangents` are those of `left`, then
     those of `right`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box, Ellipsoid
-    >>> both = Box(1.0) @ Ellipsoid(np.eye(2), radius=2.0)
-    >>> both.support(np.zeros((1, 2)), np.array([[1.0, 0.0]]), np.array([0])).points
-    array([[3., 0.]])
     """
 
     @property

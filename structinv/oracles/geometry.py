@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..regions import AffineSubspaces, Region
+from ..regions import Region
+from ..regions.affine_subspaces import AffineSubspaces
 from ..utils import plugins
 from ..utils.matrices import floating
 from .arguments import check_needs_no_label

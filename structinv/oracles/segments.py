@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..regions import Region, Zonotopes
+from ..regions import Region
 from ..regions.inner_products import Stack
+from ..regions.zonotopes import Zonotopes
 from ..utils.matrices import (
     Matrix,
     Rows,

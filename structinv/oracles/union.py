@@ -31,30 +31,8 @@ class Union(Pair):
     `Shared` or `Budget`, the same oracle perturbs all samples of an example. Otherwise the oracle may
     differ between samples.
 
-    Parameters
-    ----------
-    left : InvarianceOracle
-        First oracle.
-    right : InvarianceOracle
-        Second oracle.
-
-    See Also
-    --------
-    Compose : One perturbation after another.
-
-    Notes
-    -----
     Random members and draws use each part of nested unions with the same probability. Grades apply to
     all parts. `tangents` are those of `left`, then those of `right`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box, Ellipsoid
-    >>> either = Box([3.0, 0.0]) | Ellipsoid(np.eye(2), radius=2.0)
-    >>> either.support(np.zeros((2, 2)), np.eye(2), np.array([0, 1])).points
-    array([[3., 0.],
-           [0., 2.]])
     """
 
     @property
@@ -79,13 +57,7 @@ class Union(Pair):
         return RegionUnion([region_of(leaf, X) for leaf in self.leaves()])
 
     def leaves(self) -> list[InvarianceOracle]:
-        """Return the oracles of nested unions, from left to right.
-
-        Returns
-        -------
-        list of InvarianceOracle
-            Oracles that are not unions.
-        """
+        """Return the oracles of nested unions, from left to right."""
         parts = (self.left, self.right)
         return [
             leaf for part in parts for leaf in (part.leaves() if isinstance(part, Union) else [part])

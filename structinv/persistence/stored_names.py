@@ -13,9 +13,9 @@ from ..embeddings.image_changes import ImageChanges
 from ..embeddings.patch_grid import PatchGrid
 from ..embeddings.patch_scaling import PatchScaling
 from ..estimators import REGISTRY as ESTIMATORS
-from ..estimators import TokenVectorizer
 from ..estimators.partial_fit import Stream
 from ..estimators.ridge_systems import Evidence
+from ..estimators.tokens import TokenVectorizer
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import Folded
 from ..functionals.base import BoundFunctional
@@ -26,7 +26,6 @@ from ..kernels import (
     CallableKernel,
     OrbitDistance,
     OrbitMean,
-    PrecomputedKernel,
     SetKernel,
     TangentDistributionKernel,
     TangentOverlapKernel,
@@ -34,6 +33,7 @@ from ..kernels import (
     VicinalKernel,
 )
 from ..kernels.combinations import Product, Scaled, Sum
+from ..kernels.custom_kernels import PrecomputedKernel
 from ..kernels.indefinite import PSDCorrectedKernel, ShiftedKernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import CvxpyLoss

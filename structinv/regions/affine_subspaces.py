@@ -31,24 +31,6 @@ class AffineSubspaces(Region):
     (Simard, LeCun and Denker 1993). Directions are orthonormalized once per row. A pair with the
     orthonormal directions Q and R requires the inner products ``M = Q R'`` and a Cholesky factor of
     ``1 - M'M``, and no eigenvectors. Linearly dependent directions count once.
-
-    Parameters
-    ----------
-    stack : Stack
-        Rows and orthonormal directions; zero vectors are ignored.
-
-    See Also
-    --------
-    Zonotopes : Tangent planes with bounded coefficients.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.regions import AffineSubspaces
-    >>> lines = AffineSubspaces.spanned(np.zeros((1, 3)), np.array([[[2.0, 0.0, 0.0]]]))
-    >>> others = AffineSubspaces.spanned(np.array([[5.0, 3.0, 4.0]]), np.array([[[0.0, 1.0, 0.0]]]))
-    >>> lines.from_points(others.centers).upper, lines.between(others).upper
-    (array([[25.]]), array([[16.]]))
     """
 
     kind = "tangent plane"
@@ -60,17 +42,7 @@ class AffineSubspaces(Region):
     def spanned(cls, centers: np.ndarray, directions: np.ndarray) -> Self:
         """Create planes from points and directions.
 
-        Parameters
-        ----------
-        centers : ndarray of shape (n, d)
-            Points of the planes.
-        directions : ndarray of shape (n, r, d)
-            Directions, not necessarily orthonormal.
-
-        Returns
-        -------
-        AffineSubspaces
-            Planes.
+        Shapes: `centers` (n, d), `directions` (n, r, d).
         """
         vectors = np.empty((len(centers), 1 + directions.shape[1], centers.shape[1]), centers.dtype)
         vectors[:, 0] = centers

@@ -42,28 +42,7 @@ class Ellipsoids(Region):
     applies to an ellipsoid of twice the size. Between other ellipsoids a search is used. The separating
     plane of the nearest points found gives a lower bound.
 
-    Parameters
-    ----------
-    stack : Stack
-        Rows and unit vectors along their principal axes; zero vectors are ignored.
-    lengths : ndarray of float64 of shape (n, r)
-        Lengths of the semi-axes.
-    common : bool
-        Whether all rows have the same factor, also those of other regions of the same oracle.
-
-    See Also
-    --------
-    Boxes : Axis-aligned boxes around rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.regions import Ellipsoids
-    >>> factor = np.array([[[2.0, 0.0], [0.0, 1.0]]])
-    >>> one = Ellipsoids.of(np.zeros((1, 2)), factor, common=True)
-    >>> one.from_points(np.array([[5.0, 0.0], [0.0, 0.5]])).upper
-    array([[9.],
-           [0.]])
+    Shapes: `lengths` (n, r).
     """
 
     kind = "ellipsoid"
@@ -77,19 +56,7 @@ class Ellipsoids(Region):
     def of(cls, centers: np.ndarray, factors: np.ndarray, common: bool) -> Self:
         """Create ellipsoids from centers and factors.
 
-        Parameters
-        ----------
-        centers : ndarray of shape (n, d)
-            Centers of the ellipsoids.
-        factors : ndarray of shape (n, d, r) or (1, d, r)
-            Factors F, one per row or a common one.
-        common : bool
-            Whether the factor is common.
-
-        Returns
-        -------
-        Ellipsoids
-            Ellipsoids.
+        Shapes: `centers` (n, d), `factors` (n, d, r) or (1, d, r).
         """
         axes, lengths, _ = np.linalg.svd(factors.astype(np.float64), full_matrices=False)
         axes = np.where(lengths[:, :, None] > 0, axes.swapaxes(1, 2), 0.0)

@@ -24,27 +24,7 @@ class Zonotopes(Region):
     bounded coefficients (eqs. 16 and 17) are small bounded least squares problems. Their matrices are
     inner products of directions, which are computed for all pairs at once.
 
-    Parameters
-    ----------
-    stack : Stack
-        Rows and their directions.
-    low, high : ndarrays of float64 of shape (n, r)
-        Bounds a and b.
-
-    See Also
-    --------
-    AffineSubspaces : Tangent planes with unbounded coefficients.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.regions import Zonotopes
-    >>> from structinv.regions.inner_products import Stack
-    >>> stack = Stack.of(np.array([[0.0, 0.0]]), np.array([[[1.0, 0.0]]]))
-    >>> segment = Zonotopes(stack, np.array([[-1.0]]), np.array([[2.0]]))
-    >>> segment.from_points(np.array([[5.0, 4.0], [1.0, 1.0]])).upper
-    array([[25.],
-           [ 1.]])
+    Shapes: `low` (n, r), `high` (n, r).
     """
 
     kind = "zonotope"

@@ -11,7 +11,8 @@ from ..dual.base import join_planes
 from ..dual.penalty_state import slopes_fit
 from ..losses import ScalarLoss
 from ..losses.combined import ConcatenatedLoss
-from ..spaces import RepresenterSpace, Space
+from ..spaces import RepresenterSpace
+from ..spaces.base import Space
 from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective, Term
 from ..terms.base import Coordinates

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..dual.base import join_planes
-from ..spaces import ExplicitSpace, Space
-from ..spaces.base import Element
+from ..spaces import ExplicitSpace
+from ..spaces.base import Element, Space
 from ..spaces.tensor_rows import TensorRows
 from ..terms import Objective
 from ..terms.planes import Planes, PlaneSet

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..dual.margin_steps import KINDS
 from ..oracles.finite_oracles import FiniteOracle
-from ..spaces import ExplicitSpace, Space
-from ..spaces.base import Element
+from ..spaces import ExplicitSpace
+from ..spaces.base import Element, Space
 from ..spaces.tensor_rows import TensorRows
 from ..terms import Objective, Term, WorstCase
 from ..terms.planes import Planes, PlaneSet

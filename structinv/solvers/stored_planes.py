@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from ..dual.labeled_rows import LabeledRows, labeled_rows
 from ..dual.linear_member_state import made_rows
 from ..oracles.checked_lists import listed
-from ..spaces import KernelSpace
 from ..spaces.base import Element, Normals
+from ..spaces.kernel_space import KernelSpace
 from ..spaces.tensor_rows import ComputedRows, MemberRows, TensorRows
 from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet

@@ -33,32 +33,6 @@ class Space(ABC):
     Elements are arrays, or objects that support ``copy``, ``+=``, ``-=`` and multiplication by numbers.
     Normals of planes are the return values of `normals`. Solvers concatenate them with `stack`, select
     some of them by indexing, and pass them to the other methods.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of features of a sample.
-    n_outputs : int
-        Number of functions f(., k).
-    n_pairwise : int
-        Number of pairwise weights, which multiply no feature of a sample.
-    capabilities : frozenset of str
-        "linear in x": functions are linear in the features. "kernel members": functions are kernel
-        expansions over stored points.
-
-    See Also
-    --------
-    ExplicitSpace : Linear functions of explicit features.
-    KernelSpace : Kernel expansions.
-    RepresenterSpace : Kernel expansions with representers of functionals.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.spaces import ExplicitSpace
-    >>> space = ExplicitSpace(2)
-    >>> space.dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    11.0
     """
 
     n_features: int

@@ -141,40 +141,6 @@ class KernelSpace(Space):
     that are part of a plane. If S(x) is infinite and has a cover, the search starts at the best element
     of the cover. The upper bound is the best value in the cover plus ``|f| L mesh``, with the Lipschitz
     constant L of the kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel of the space.
-    n_features : int
-        Number of features of a sample.
-    n_outputs : int, default=1
-        Number of functions.
-    cache_mb : float, default=1000.0
-        Maximum memory for kernel values, in MB (10^6 bytes). Other values are computed again on use. In
-        addition, the inner products of stored planes take up to half of this amount.
-    n_pairwise : int, default=0
-        Number of pairwise weights.
-
-    See Also
-    --------
-    ExplicitSpace : Linear functions of explicit features.
-    RepresenterSpace : Kernel expansions with representers of functionals.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import Gaussian
-    >>> from structinv.oracles import Identity
-    >>> from structinv.solvers import SVMStruct, solve
-    >>> from structinv.spaces import KernelSpace
-    >>> from structinv.structures import Binary
-    >>> from structinv.terms import Objective, WorstCase
-    >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 0, 1, 1])
-    >>> space = KernelSpace(Gaussian(0.5), 2)
-    >>> solution = solve(Objective(space, [WorstCase(X, y, Identity(), Binary(), 10.0)]), SVMStruct())
-    >>> np.round(solution.f.function()(X)[:, 0], 2).tolist()
-    [-1.0, -1.0, 1.0, 1.0]
     """
 
     capabilities = frozenset(["kernel members"])

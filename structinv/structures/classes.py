@@ -28,7 +28,8 @@ class RowStructure(Structure):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.structures import Layout, Multiclass
+    >>> from structinv.structures import Layout
+    >>> from structinv.structures.classes import Multiclass
     >>> potentials = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> Multiclass().decode(potentials, np.zeros(0), Layout.of_rows(2)).labels
     array([0, 1])
@@ -98,18 +99,4 @@ class Multiclass(RowStructure):
 
     The loss is ``max over y' of G(y, y') [f(z, y') - f(z, y)] + D(y, y')`` at the worst z in S(x) (Teo
     et al. 2007, eq. 2). D is the misclassification cost, and G the factor of `rescaling`.
-
-    See Also
-    --------
-    Binary : Two classes with one function.
-    Multilabel : Several labels per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.structures import Multiclass
-    >>> bound = Multiclass().bind(np.array([0, 1]), cost=[[0, 1], [5, 0]])
-    >>> bound.competitors(slice(None)).costs
-    array([[0., 1.],
-           [5., 0.]])
     """

@@ -28,24 +28,6 @@ class Regression(RowStructure):
     - error within the tube: score 0, cost 0;
     - f too large: score f, cost ``-y - epsilon``;
     - f too small: score -f, cost ``y - epsilon``.
-
-    Parameters
-    ----------
-    epsilon : float, default=0.1
-        Half the width of the tube (>= 0). Errors up to this value have no loss.
-
-    See Also
-    --------
-    Binary : Two classes with one function.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.structures import Regression
-    >>> bound = Regression(epsilon=0.5).bind(np.array([2.0, -1.0]))
-    >>> bound.competitors(slice(None)).costs
-    array([[ 0. , -2.5,  1.5],
-           [ 0. ,  0.5, -1.5]])
     """
 
     rescalings = ("margin",)
@@ -66,48 +48,14 @@ class Regression(RowStructure):
     ) -> BoundRegression:
         """Bind this structure to true numbers.
 
-        Parameters
-        ----------
-        y : ndarray of shape (n_rows,)
-            Finite target of each row.
-        classes : None
-            Not supported.
-        layout : None
-            Not supported.
-        cost : None
-            Not supported.
-        rescaling : {"margin"}, default="margin"
-            Only "margin" is supported.
-        position_weight : None
-            Not supported.
-
-        Returns
-        -------
-        BoundRegression
-            The structure with the targets.
-
-        Raises
-        ------
-        ValueError
-            If targets are not finite numbers, or an unsupported argument is given.
+        Shapes: `y` (n_rows,).
         """
         if position_weight is not None:
             raise ValueError("position_weight must be None for Regression, which has no labels")
         return BoundRegression(self, y, classes, layout=layout, cost=cost, rescaling=rescaling)
 
     def functions(self, n_labels: int) -> LabelFunctions:
-        """Return the functions of the three labels: zero, f and -f.
-
-        Parameters
-        ----------
-        n_labels : int
-            Ignored.
-
-        Returns
-        -------
-        LabelFunctions
-            Function and sign of each label.
-        """
+        """Return the functions of the three labels: zero, f and -f."""
         return LabelFunctions(np.zeros(3, dtype=np.int64), np.array([0.0, 1.0, -1.0]))
 
 

@@ -14,6 +14,5 @@ __all__ = [
     "Objective",
     "Penalty",
     "PlaneSet",
-    "Term",
     "WorstCase",
 ]

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..losses import ScalarLoss
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS, Rows
 from .planes import Planes, PlaneSet
 
@@ -30,27 +29,7 @@ class Term(ABC):
 
     Solvers minimize a sum of terms by their cutting planes.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_blocks,)
-        Weight c_b of each block (>= 0).
-    lower_bounds : ndarray of shape (n_blocks,)
-        Lower bound of each block.
-
-    See Also
-    --------
-    Objective : Sum of terms and half the squared norm.
-    WorstCase : Worst-case loss of samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box
-    >>> from structinv.structures import Binary
-    >>> from structinv.terms import Term, WorstCase
-    >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
-    >>> isinstance(term, Term), term.n_blocks
-    (True, 2)
+    Shapes: `weights` (n_blocks,), `lower_bounds` (n_blocks,).
     """
 
     weights: np.ndarray

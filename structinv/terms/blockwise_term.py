@@ -11,8 +11,7 @@ import numpy as np
 from ..rows import RowSource
 from ..rows.checked_blocks import read
 from ..rows.reading_ahead import read_ahead
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..structures.bound import BoundStructure
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, ranges
 from ..utils.passes import report_pass

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..structures import Custom
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, stack
 from .base import Term, check_weights, join

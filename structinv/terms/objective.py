@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS
 from .base import OutOfTime, Term, join, never
 from .planes import Planes

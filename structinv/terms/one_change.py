@@ -9,8 +9,7 @@ import numpy as np
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
-from ..spaces import Space
-from ..spaces.base import NUMBERS_AT_ONCE, Element
+from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Structure
 from ..structures.checked_structure import decoded
 from ..utils.matrices import ALL_ROWS, Rows, count

@@ -10,8 +10,7 @@ import numpy as np
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import CheckedOracle
 from ..oracles.query import WEIGHTS_AT_ONCE
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.checked_structure import decoded

@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from ..functionals.applied_families import Functionals
 from ..losses import ScalarLoss
-from ..spaces import Space
-from ..spaces.base import Element
+from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS, Rows
 from .base import Coordinates, Term, check_weights
 from .planes import Planes, PlaneSet

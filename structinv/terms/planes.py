@@ -24,8 +24,7 @@ IDLE_SHARE = 0.25
 BLOCK_SHARE = 0.1
 
 if TYPE_CHECKING:
-    from ..spaces import Space
-    from ..spaces.base import Normals
+    from ..spaces.base import Normals, Space
 
 
 @dataclass(frozen=True)

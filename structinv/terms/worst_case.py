@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..oracles.query import Violations
-from ..spaces import Space
-from ..spaces.base import NUMBERS_AT_ONCE, Element
+from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.competitors import Competitors

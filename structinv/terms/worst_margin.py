@@ -9,8 +9,7 @@ from ..losses import ScalarLoss
 from ..losses.base import validate_loss
 from ..oracles.base import InvarianceOracle
 from ..oracles.query import Violations
-from ..spaces import Space
-from ..spaces.base import Element, Normals
+from ..spaces.base import Element, Normals, Space
 from ..structures import Binary
 from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .planes import Planes

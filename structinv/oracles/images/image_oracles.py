@@ -503,7 +503,6 @@ def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:
 
     See Also
     --------
-    zhang2013_transforms : Another list of transformations of digits.
     Shifts : Shifts alone.
 
     Examples
@@ -518,42 +517,3 @@ def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:
     rotations = Rotations(degrees=[-10, 10], **options)
     scalings = Scalings(factors=[0.85, 1.15], **options)
     return shifts | rotations | scalings | Shears(factors=[-0.15, 0.15], axes=(0, 1), **options)
-
-
-def zhang2013_transforms(shape: Shape = None, **options: Any) -> Union:
-    """Create an oracle with the 12 transformations of digits in Zhang et al. 2013.
-
-    - Shifts by 2 pixels in 4 directions,
-    - rotations by -10 and 10 degrees,
-    - scalings by 0.9 and 1.1,
-    - shears by -0.1 and 0.1 along both axes.
-
-    Parameters
-    ----------
-    shape : ImageShape or tuple, default=None
-        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
-    **options : dict
-        Further parameters of all transformations, such as `order` and `fill`.
-
-    Returns
-    -------
-    Union
-        Oracle with 13 perturbed images per image, the unperturbed image included.
-
-    See Also
-    --------
-    teo2007_transforms : Another list of transformations of digits.
-    Shifts : Shifts alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import zhang2013_transforms
-    >>> zhang2013_transforms(shape=(32, 32, 3)).orbit(np.ones((1, 3072))).shape
-    (1, 13, 3072)
-    """
-    options["shape"] = shape
-    shifts = Shifts(pixels=2, directions=4, **options)
-    rotations = Rotations(degrees=[-10, 10], **options)
-    scalings = Scalings(factors=[0.9, 1.1], **options)
-    return shifts | rotations | scalings | Shears(factors=[-0.1, 0.1], axes=(0, 1), **options)
