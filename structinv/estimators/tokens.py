@@ -40,37 +40,6 @@ class TokenVectorizer(
     thus have adjacent columns. Features of a set are sorted by name. Features without an occurrence in
     training are dropped. With `n_hashed`, scikit-learn's `FeatureHasher` gives each name a column and a
     sign.
-
-    Parameters
-    ----------
-    n_hashed : int or None, default=None
-        Number of columns to hash named features into (>= 1). None learns one column per feature. Set it
-        for a bounded memory with many features.
-
-    Attributes
-    ----------
-    vocabulary_ : dict of str to int, or None
-        Column of each feature, in the sequence of the columns; None with `n_hashed`.
-    n_columns_ : int
-        Number of columns.
-
-    See Also
-    --------
-    InvariantStructuredSVC : Structured SVM, which uses this transformer for tokens.
-    sklearn.feature_extraction.DictVectorizer : Transformer of dicts, without sequences.
-
-    Examples
-    --------
-    >>> from structinv.estimators import TokenVectorizer
-    >>> X = [[["w=the", "first"], ["w=cat"]], [["w=cat", "first"]]]
-    >>> vectorizer = TokenVectorizer()
-    >>> [rows.toarray().tolist() for rows in vectorizer.fit_transform(X)]
-    [[[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 1.0]]]
-    >>> vectorizer.get_feature_names_out().tolist()
-    ['w=the', 'first', 'w=cat']
-    >>> X = [[{"w": "the", "n": 2.0, "kinds": {"lower", "short"}, "next": {"w": "cat"}}]]
-    >>> TokenVectorizer().fit(X).get_feature_names_out().tolist()
-    ['w:the', 'n', 'kinds:lower', 'kinds:short', 'next:w:cat']
     """
 
     vocabulary_: dict[str, int] | None
@@ -80,83 +49,28 @@ class TokenVectorizer(
         self.n_hashed = n_hashed
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the columns.
-
-        Parameters
-        ----------
-        X : list of sequences of dicts or of lists of strings
-            Sequences of tokens, each with at least one token.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        TokenVectorizer
-            This transformer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is no sequence, no feature or an empty sequence, or if tokens have different kinds.
-            Also if a value is not finite or has another form. The message contains sequence and
-            position.
-        """
+        """Learn the columns."""
         self.fit_rows(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **unused: Any) -> list[sp.csr_matrix]:
         """Learn the columns and return the rows of each sequence.
 
-        Parameters
-        ----------
-        X : list of sequences of dicts or of lists of strings
-            Sequences of tokens, each with at least one token.
-        y : None
-            Ignored.
-        **unused : dict
-            Ignored.
-
-        Returns
-        -------
-        list of CSR matrix of shape (n_tokens, n_columns)
-            Rows of each sequence, float64.
+        Returns shape (n_tokens, n_columns).
         """
         return _split(*self.fit_rows(X))
 
     def transform(self, X: Any) -> list[sp.csr_matrix]:
         """Return the rows of each sequence.
 
-        Parameters
-        ----------
-        X : list of sequences of dicts or of lists of strings
-            Sequences of tokens; a sequence may be empty.
-
-        Returns
-        -------
-        list of CSR matrix of shape (n_tokens, n_columns)
-            Rows of each sequence, float64.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If tokens have different kinds, or if a value is not finite or has another form.
+        Returns shape (n_tokens, n_columns).
         """
         return _split(*self.rows(X))
 
     def fit_rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
         """Learn the columns and return the rows of all sequences.
 
-        Parameters
-        ----------
-        X : list of sequences of dicts or of lists of strings
-            Sequences of tokens, each with at least one token.
-
-        Returns
-        -------
-        rows : CSR matrix of shape (n_tokens, n_columns)
-            Rows of all sequences, float64.
-        lengths : ndarray of shape (n_sequences,) of int
-            Number of rows of each sequence.
+        Returns `rows` (n_tokens, n_columns), `lengths` (n_sequences,).
         """
         hashed = self.n_hashed
         check_integer("n_hashed", hashed, optional=True)
@@ -176,13 +90,7 @@ class TokenVectorizer(
         return rows, lengths
 
     def learn(self, names: Iterable[str]) -> None:
-        """Assign columns to names, in their sequence; duplicates are ignored.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Names of features; ignored with `n_hashed`.
-        """
+        """Assign columns to names, in their sequence; duplicates are ignored."""
         self.vocabulary_ = None
         if self.n_hashed is not None:
             self.n_columns_ = int(self.n_hashed)
@@ -194,22 +102,7 @@ class TokenVectorizer(
     def rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
         """Return the rows of all sequences in one matrix.
 
-        Parameters
-        ----------
-        X : list of sequences of dicts or of lists of strings
-            Sequences of tokens; a sequence may be empty.
-
-        Returns
-        -------
-        rows : CSR matrix of shape (n_tokens, n_columns)
-            Rows of all sequences, float64.
-        lengths : ndarray of shape (n_sequences,) of int
-            Number of rows of each sequence.
-
-        Warns
-        -----
-        UserWarning
-            If no token has a feature of the training data.
+        Returns `rows` (n_tokens, n_columns), `lengths` (n_sequences,).
         """
         check_is_fitted(self, "n_columns_")
         kind, tokens, lengths = _read(X)
@@ -226,15 +119,7 @@ class TokenVectorizer(
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns.
 
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_columns,)
-            Names of features; "hashed0", "hashed1", ... with `n_hashed`.
+        Returns shape (n_columns,).
         """
         check_is_fitted(self, "n_columns_")
         names = self.vocabulary_ or (f"hashed{k}" for k in range(self.n_columns_))
