@@ -130,7 +130,6 @@ SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", 
 PROBLEMS = {
     "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
     "hull-dense": (FrankWolfe(), HullState, explicit("ellipsoid", "binary-slack")),
-    "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
     "labelings": (FrankWolfe(), LabelingState, of_sequences_in_a_kernel),

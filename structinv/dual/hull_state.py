@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..oracles.base import Hull
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
 from ..spaces.tensor_rows import ComputedRows, TensorRows
 from ..terms.planes import PlaneSet
-from ..utils.matrices import Matrix, scale_rows
+from ..utils.matrices import Matrix
 from ..utils.packed_rows import PackedRows
-from .base import DualState, join_planes
+from .base import DualState
 from .case import Case
 from .focused_sweeps import FocusedSweeps, rows_at_once
 
@@ -59,35 +60,12 @@ class HullState(FocusedSweeps, DualState):
         return self.hull.combination()
 
     def planes(self) -> PlaneSet:
-        # Only rows with a plane other than the null plane.
-        if self.hull.makes_normals:
-            return self._made()
-        parts = self.hull.planes_by_part()
-        if len(parts) == 1:
-            return self._of_part(*parts[0])
-        # The dual variables of the planes are those of the parts of each row.
-        split = [self._of_part(normals, taus, alphas=taus) for normals, taus in parts]
-        return join_planes(self.space, split)
-
-    def _made(self) -> PlaneSet:
-        """Return planes with normals computed on access, which may be larger than the rows."""
+        # Only rows with a plane other than the null plane; normals may be larger than the rows.
         taus = self.hull.taus.copy()
         active = np.flatnonzero(taus > 0)
         make = AveragedPoints(self.hull, self.space, self.signs * taus)
         normals = ComputedRows(make, self.space.stride, active, self.factor[active, None])
         return PlaneSet(normals, self.factor[active] * taus[active], active, np.ones(len(active)))
-
-    def _of_part(self, normals: Matrix, taus: np.ndarray, alphas: np.ndarray | None = None) -> PlaneSet:
-        """Return planes with a positive tau; their alphas are 1 by default."""
-        active = np.flatnonzero(taus > 0)
-        alpha = np.ones(len(active)) if alphas is None else alphas[active]
-        taus, factor = taus[active] / alpha, self.factor[active] / alpha
-        if len(active) < len(self.factor):
-            normals = normals[active]
-        scaled = normals if np.all(factor == 1) else scale_rows(normals, factor)
-        offsets = self.factor[active] * taus
-        whole = self.space.with_constants(scaled, self.signs[active] * offsets)
-        return PlaneSet(whole, offsets, active, alpha)
 
     def pack(self) -> PackedRows:
         own = self.hull.pack()
@@ -102,9 +80,10 @@ class HullState(FocusedSweeps, DualState):
         rows: Any = planes.normals
         if isinstance(rows, TensorRows):
             rows = rows.summed()
-        normals = scale_rows(rows[:, : self.space.n_features], share)
-        taus = share * planes.offsets
-        self.hull.restore_several(normals, taus, planes.blocks, len(self.gaps))
+        # Planes of a row add up to one.
+        n_rows, n_planes = len(self.gaps), len(planes)
+        sums = sp.csr_matrix((share, (planes.blocks, np.arange(n_planes))), shape=(n_rows, n_planes))
+        self.hull.restore(sums @ rows[:, : self.space.n_features], sums @ planes.offsets)
 
 
 @dataclass(frozen=True)

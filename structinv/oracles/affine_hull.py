@@ -318,7 +318,7 @@ class _DenseHull(IdentityHull):
 
     def combination(self) -> Array:
         """Compute ``sum_i c_i a_i`` from the dual variables."""
-        f = self.weights @ self.planes()[0]
+        f = self.weights @ self.normals_of(np.arange(len(self.taus)))
         bias = self.weights @ (self.signs * self.taus)
         return np.append(f, bias) if self.intercept else f
 
@@ -330,22 +330,12 @@ class _DenseHull(IdentityHull):
     def losses(self, f: Array) -> None:
         """Return None: the oracle computes the losses as fast."""
 
-    def rescale(self, rows: Array, factors: Array) -> None:
-        super().rescale(rows, factors)
-        self._changes[rows] /= factors[:, None]
-
     def pack(self) -> PackedRows:
         return PackedRows((self.taus, self._changes))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         self.taus = packed.arrays[0].copy()
         self._changes[:] = packed.arrays[1]
-
-    def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
-        super().absorb(rows, chosen, keep, steps, corners)
-        updated = rows[chosen]
-        added = steps[:, None] * corners[chosen]
-        self._changes[updated] = keep[:, None] * self._changes[updated] + added
 
     def _split(self, normals: Matrix, taus: Array) -> Array:
         """Set the dual variables, and return the changes ``F_i theta_i`` of the planes."""
@@ -380,11 +370,6 @@ class BoxHull(_DenseHull):
     @property
     def _changes(self) -> Array:
         return self.points
-
-    def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
-        slopes = self.signs[rows, None] * np.sign(f[: self.X.shape[1]])
-        corners = self.X[rows] - slopes * self.radius
-        return self.points[rows], corners, corners
 
     def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes; changes beyond the radius are clipped."""
@@ -429,32 +414,16 @@ class _DirectionHull(_DenseHull):
         _sweep_directions(*rows, *sets, self.taus, self.theta, f, order, gaps, work)
 
     def normals_of(self, rows: Array) -> Array:
-        return self.signs[rows, None] * self._averages(rows)
+        theta = self.theta[rows]
+        if len(self.directions) == 1:
+            moves = theta @ self.directions[0]
+        else:
+            moves = np.einsum("nt,ntd->nd", theta, self.directions[rows])
+        return self.signs[rows, None] * (self.taus[rows, None] * self.X[rows] + moves)
 
     @property
     def _changes(self) -> Array:
         return self.theta
-
-    def _averages(self, rows: Array) -> Array:
-        return self.taus[rows, None] * self.X[rows] + self._moves(self.theta[rows], rows)
-
-    def _moves(self, theta: Array, rows: Array) -> Array:
-        """Compute the changes F theta of some rows."""
-        if len(self.directions) == 1:
-            return theta @ self.directions[0]
-        return np.einsum("nt,ntd->nd", theta, self.directions[rows])
-
-    def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
-        w = f[: self.X.shape[1]]
-        directions = self.directions[0] if len(self.directions) == 1 else self.directions[rows]
-        slopes = self.signs[rows, None] * np.atleast_2d(directions @ w)
-        if self.ball:
-            length = np.linalg.norm(slopes, axis=1, keepdims=True)
-            unit = np.divide(slopes, length, out=np.zeros_like(slopes), where=length > 0)
-        else:
-            unit = np.sign(slopes)
-        theta = -self.bounds * unit
-        return self._averages(rows), self.X[rows] + self._moves(theta, rows), theta
 
 
 class ZonotopeHull(_DirectionHull):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..regions import Region
 from ..structures.label_codes import check_named_labels
@@ -19,10 +20,10 @@ from ..utils.matrices import (
     refuse_masked,
     rounding,
     row_dots,
-    scale_rows,
     select,
     take,
 )
+from ..utils.packed_rows import PackedRows, RaggedLists
 from ..utils.parameters import brief
 from ..utils.ties import TIES
 from .arguments import check_directions, check_row_by_row, grade_profile
@@ -288,7 +289,6 @@ class _SplitHull(Hull):
         self.number = np.empty(len(mask), dtype=np.intp)
         for rows in self.rows:
             self.number[rows] = np.arange(len(rows))
-        self.shares = inside.shares and outside.shares
 
     @property
     def offset(self) -> float:
@@ -307,30 +307,21 @@ class _SplitHull(Hull):
     def combination(self) -> np.ndarray:
         return np.sum([hull.combination() for hull in self.hulls], axis=0)
 
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        (normals, taus), (others, of_others) = (hull.planes() for hull in self.hulls)
-        return interleave(self.mask, normals, others), self._joined(taus, of_others)
+    def normals_of(self, rows: np.ndarray) -> Matrix:
+        parts = [hull.normals_of(local) for hull, _, local in self._by_hull(rows)]
+        return interleave(self.mask[rows], *parts)
 
     def restore(self, normals: Matrix, taus: np.ndarray) -> None:
         for rows, hull in zip(self.rows, self.hulls, strict=True):
             hull.restore(normals[rows], taus[rows])
 
-    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        split = [hull.planes_by_part() for hull in self.hulls]
-        parts_of_rows = []
-        for number in range(max(map(len, split))):
-            normals, taus = [], []
-            for parts in split:
-                exists = number < len(parts)
-                points, tau = parts[number if exists else 0]
-                normals.append(points if exists else scale_rows(points, np.zeros(len(tau))))
-                taus.append(exists * tau)
-            parts_of_rows.append((interleave(self.mask, *normals), self._joined(*taus)))
-        return parts_of_rows
+    def pack(self) -> PackedRows:
+        normals = sp.csr_matrix(self.normals_of(np.arange(len(self.mask))))
+        each = RaggedLists(np.diff(normals.indptr), (normals.indices, normals.data))
+        return PackedRows((self.taus,), (each,))
 
-    def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
-        for numbers, (hull, places, local) in zip(self.rows, self._by_hull(rows), strict=True):
-            hull.restore_several(normals[places], taus[places], local, len(numbers))
+    def unpack(self, packed: PackedRows, n_features: int) -> None:
+        self.restore(packed.lists[0].as_matrix(n_features), packed.arrays[0])
 
     @property
     def taus(self) -> np.ndarray:
@@ -348,26 +339,6 @@ class _SplitHull(Hull):
         halves = np.flatnonzero(mask), np.flatnonzero(~mask)
         pairs = zip(self.hulls, halves, strict=True)
         return [(hull, places, numbers[places]) for hull, places in pairs]
-
-    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        for hull, places, local in self._by_hull(rows):
-            hull.rescale(local, factors[places])
-
-    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        found = [hull.candidates(f, local) for hull, _, local in self._by_hull(rows)]
-        averages, corners, descriptions = zip(*found, strict=True)
-        mask = self.mask[rows]
-        return interleave(mask, *averages), interleave(mask, *corners), descriptions
-
-    def absorb(
-        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
-    ) -> None:
-        inside = self.mask[rows[chosen]]
-        for (hull, places, local), part, hull_corners in zip(
-            self._by_hull(rows), (inside, ~inside), corners, strict=True
-        ):
-            positions = np.searchsorted(places, chosen[part])
-            hull.absorb(local, positions, keep[part], steps[part], hull_corners)
 
 
 class Discounted(OracleWrapper, Combination):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, stack
-from ..utils.packed_rows import PackedRows, RaggedLists
+from ..utils.matrices import Matrix
+from ..utils.packed_rows import PackedRows
 
 
 class Hull(ABC):
@@ -19,9 +18,6 @@ class Hull(ABC):
     a point of tau times the hull of S(x). The plane has the normal ``y * point`` and the
     offset ``tau``. ``f`` is the weighted sum of the normals.
     """
-
-    shares: bool = False
-    makes_normals: bool = False
 
     @property
     @abstractmethod
@@ -43,78 +39,29 @@ class Hull(ABC):
     def combination(self) -> np.ndarray:
         """Recompute `f` from the dual variables, without accumulated rounding errors."""
 
+    @property
     @abstractmethod
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        """Return normals without the intercept (n, d) and dual variables tau (n,)."""
+    def taus(self) -> np.ndarray:
+        """The dual variable of each row, (n,)."""
+
+    @abstractmethod
+    def normals_of(self, rows: np.ndarray) -> Matrix:
+        """Compute the normals of some rows, without the intercept."""
 
     @abstractmethod
     def restore(self, normals: Matrix, taus: np.ndarray) -> None:
-        """Initialize the state from the result of `planes` for the same rows.
+        """Initialize the state from the normals and dual variables of all rows.
 
         Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
         """
 
-    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        """Return parts of `planes` that add up to them and determine the state."""
-        return [self.planes()]
-
-    def normals_of(self, rows: np.ndarray) -> Matrix:
-        """Compute the normals of some rows; requires `makes_normals`."""
-        raise NotImplementedError(
-            f"{type(self).__name__} computes normals for all rows only: use planes"
-        )
-
-    def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
-        """Initialize the state from several planes per row; plane j is for ``rows[j]``."""
-        gather = sp.csr_matrix(
-            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
-        )
-        self.restore(gather @ normals, gather @ taus)
-
+    @abstractmethod
     def pack(self) -> PackedRows:
-        """Return the state for `unpack` with the same rows; by default, the planes."""
-        parts = self.planes_by_part()
-        normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
-        normals.eliminate_zeros()
-        taus = sp.csr_matrix(np.column_stack([part_taus for _, part_taus in parts]))
-        each = [RaggedLists(np.diff(A.indptr), (A.indices, A.data)) for A in (taus, normals)]
-        return PackedRows((), tuple(each))
+        """Return the state for `unpack` with the same rows."""
 
+    @abstractmethod
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         """Initialize the state from the result of `pack`, for all rows or some of them."""
-        of_taus, of_normals = packed.lists
-        # Trailing parts without dual variables are not stored and add nothing.
-        n_parts, n_rows = 1 + int(of_taus.entries[0].max(initial=0)), len(of_taus.counts)
-        taus = of_taus.as_matrix(n_parts)
-        normals = of_normals.as_matrix(n_parts * n_features)
-        parts = [normals[:, k * n_features : (k + 1) * n_features] for k in range(n_parts)]
-        rows = np.tile(np.arange(n_rows), n_parts)
-        self.restore_several(stack(parts), taus.toarray().T.ravel(), rows, n_rows)
-
-    @property
-    def taus(self) -> np.ndarray:
-        """The dual variable of each row, (n,)."""
-        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
-
-    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        """Multiply weights of some rows by factors, and divide dual variables and points."""
-        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
-
-    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        """Return the points of some rows (times tau), and the worst members at `f`.
-
-        The third result describes these members for `absorb`; its format depends on the class.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
-
-    def absorb(
-        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
-    ) -> None:
-        """Multiply points and taus of ``rows[chosen]`` by `keep`, and add corners.
-
-        `corners` is the third result of `candidates`: worst members. `steps` are their dual variables.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
 
 class LabelHull(ABC):

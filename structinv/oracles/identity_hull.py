@@ -34,8 +34,6 @@ class IdentityHull(Hull):
     Shapes: `X` (n_rows, n_features), `signs` (n_rows,), `weights` (n_rows,).
     """
 
-    shares = True
-    makes_normals = True
     taus: np.ndarray = np.empty(0)
 
     def __init__(
@@ -75,9 +73,6 @@ class IdentityHull(Hull):
         f[self.X.shape[1] :] = rates.sum()
         return f
 
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        return self.normals_of(np.arange(len(self.taus))), self.taus.copy()
-
     def normals_of(self, rows: np.ndarray) -> Matrix:
         return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.taus[rows])
 
@@ -91,20 +86,6 @@ class IdentityHull(Hull):
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         self.taus, self.squares = packed.arrays[0].copy(), packed.arrays[1]
-
-    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        self.weights[rows] *= factors
-        self.taus[rows] = np.minimum(self.taus[rows] / factors, 1.0)
-
-    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        part = self.X[rows]
-        return scale_rows(part, self.taus[rows]), part, part
-
-    def absorb(
-        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
-    ) -> None:
-        updated = rows[chosen]
-        self.taus[updated] = keep * self.taus[updated] + steps
 
 
 def contiguous(A: np.ndarray) -> np.ndarray:

@@ -16,10 +16,9 @@ from ..utils.matrices import Matrix, Rows, dense_rows, floating, rounding, row_d
 from ..utils.parameters import brief, check_integer
 from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from .arguments import check_directions
-from .base import BoundOracle, Hull, Support
+from .base import BoundOracle, Support
 from .cache import LastResult
 from .changes import Changes
-from .curve_hull import CurveHull
 from .curves import CurveOracle, Curves, GridOfCurves
 from .images.image_base import ImageOracle
 from .images.image_curves import ImageCurve, check_one_family
@@ -281,11 +280,6 @@ class BoundTrajectory(BoundOracle):
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self.oracle._sample(self.curves.take(rows), n_draws, rng)
-
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        curves = self.curves
-        ends = self.oracle._interval()
-        return CurveHull(curves.X, signs, weights, intercept, curves.powers, ends)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         return self.oracle._reaches(self.curves.take(slice(row, row + 1)), self.X[row], z)

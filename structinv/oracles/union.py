@@ -11,7 +11,7 @@ from ..regions import Region
 from ..regions.region_union import RegionUnion
 from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
-from .base import BoundOracle, Hull, InvarianceOracle, Support
+from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked_lists import changes_of, draws_of
 from .checked_oracle import bind
@@ -19,7 +19,6 @@ from .combinators import Pair, best_of
 from .combined_changes import UnionChanges
 from .geometry import region_of
 from .support import Grades
-from .union_hull import UnionHull
 
 
 class Union(Pair):
@@ -124,16 +123,6 @@ class _BoundUnion(BoundOracle):
     ) -> Support:
         answers = [part.support(rows, V, assign, cost, rho) for part in self.parts]
         return best_of(answers, V, assign, cost)
-
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """Return one hull of all leaves; None if a leaf cannot share dual variables."""
-        hulls = []
-        for part in self.parts:
-            hull = part.hull(signs, weights.copy(), intercept)
-            if hull is None or not hull.shares:
-                return None
-            hulls.append(hull)
-        return UnionHull(hulls, signs, weights, intercept)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draw members, each from a random leaf."""

@@ -46,10 +46,6 @@ class WordHull(IdentityHull):
         rates = self.weights * self.signs
         return deviating_combination(self.X, self.delta, self.taus, rates, self.intercept)
 
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        # Normals are y_i x_i (tau_i + delta_i), elementwise.
-        return self.normals_of(np.arange(self.X.shape[0])), self.taus.copy()
-
     def normals_of(self, rows: np.ndarray) -> Matrix:
         X = rows_at(self.X, rows)
         taus, signs = (np.repeat(each[rows], np.diff(X.indptr)) for each in (self.taus, self.signs))
@@ -91,33 +87,10 @@ class WordHull(IdentityHull):
         places, deviations = words.entries
         self.delta[np.repeat(self.X.indptr[:-1], words.counts) + places] = deviations
 
-    def rescale(self, rows, factors):
-        super().rescale(rows, factors)
-        entries, row = _entries(self.X.indptr, rows)
-        self.delta[entries] /= factors[row]
-
-    def candidates(self, f, rows):
-        X, part = self.X, self.X[rows]
-        delta = with_data(X, self.delta)[rows].data
-        taus = np.repeat(self.taus[rows], np.diff(part.indptr))
-        averages = with_data(part, part.data * (taus + delta))
-        corners, _ = self.edits.worst(part, *self._directions(f, rows))
-        return averages, corners, corners
-
     def _directions(self, f, rows):
         """Return ``-w`` and ``w``, and the index of the one that increases each loss."""
         w = f[: self.X.shape[1]]
         return np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
-
-    def absorb(self, rows, chosen, keep, steps, corners):
-        # A corner is a worst row with tau = 1, so its deviations are its factors minus 1.
-        super().absorb(rows, chosen, keep, steps, corners)
-        entries, row = _entries(self.X.indptr, rows[chosen])
-        x, corner = self.X.data[entries], corners.data[_entries(corners.indptr, chosen)[0]]
-        moved = (x != 0) & (steps[row] != 0)
-        self.delta[entries] *= keep[row]
-        change = steps[row[moved]] * (corner[moved] - x[moved]) / x[moved]
-        self.delta[entries[moved]] += change
 
     def losses(self, f):
         # `mu` has good guesses of the K-th largest gains.
