@@ -117,8 +117,8 @@ def test_regression(client):
     assert found.target_mean_ == pytest.approx(optimum.target_mean_)
     assert found.score(*given) == pytest.approx(found.to_local().score(X, y, weights))
     bounds, local = found.certify(given[0]), found.to_local().certify(X)
-    np.testing.assert_array_equal(bounds.lowest.compute(), local.lowest)
-    np.testing.assert_array_equal(bounds.width.compute(), local.width)
+    np.testing.assert_array_equal(bounds.lowest, local.lowest)
+    np.testing.assert_array_equal(bounds.width, local.width)
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +149,10 @@ def test_answers_are_those_of_the_local_estimator(client, mails, fitted, chunks)
         np.testing.assert_allclose(scores.compute(), local.decision_function(X))
         np.testing.assert_array_equal(fitted.worst_case(rows, labels).compute(), local.worst_case(X, y))
         certificate, whole = fitted.certify(rows, labels), local.certify(X, y)
-        np.testing.assert_allclose(certificate.margins.compute(), whole.margins)
+        np.testing.assert_allclose(certificate.margins, whole.margins)
         assert certificate.accuracy == whole.accuracy
         assert certificate.attacked_accuracy == whole.attacked_accuracy
-        unlabeled = fitted.certify(rows).correct.compute()
+        unlabeled = fitted.certify(rows).correct
     np.testing.assert_array_equal(unlabeled, local.certify(X).correct)
     assert fitted.score(rows, labels) == local.score(X, y)
 

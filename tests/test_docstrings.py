@@ -90,7 +90,7 @@ def test_defaults_are_the_documented_ones(name):
         _, _, told = entry.type.partition("default=")
         if told and "`" not in told:
             assert {asked[each].default for each in named([entry])} == {ast.literal_eval(told)}
-        see = re.match(r"See `(\w+)`", " ".join(entry.desc))
+        see = re.match(r"Same as in `(\w+)`", " ".join(entry.desc))
         if see and see[1] in SEEN and not told:
             there = parameters(SEEN[see[1]])
             for each in named([entry]):

@@ -126,7 +126,7 @@ class Certificate(Tabulated):
 
     @classmethod
     def join(cls, parts: Sequence[Certificate]) -> Certificate:
-        """Concatenate certificates of samples, without `most_wrong` and `lengths`.
+        """Concatenate certificates of samples or of examples.
 
         Parameters
         ----------
@@ -139,9 +139,11 @@ class Certificate(Tabulated):
             Certificate of all samples, in order. It is one without labels if any part is.
         """
         return cls(
-            np.concatenate([part.margins for part in parts]),
-            np.concatenate([part.attacked for part in parts]),
-            np.concatenate([part.exact for part in parts]),
+            _all_of(parts, "margins"),
+            _all_of(parts, "attacked"),
+            _all_of(parts, "exact"),
+            _all_of(parts, "most_wrong"),
+            _all_of(parts, "lengths"),
             labels_given=all(part.labels_given for part in parts),
             perturbations=common([part.perturbations for part in parts]),
         )
@@ -608,10 +610,11 @@ def margins_at(
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
     """Concatenate the results of several parts, with the points of all."""
-
-    def all_of(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
-        return None if values[0] is None else np.concatenate(values)
-
     names = "attacked", "bounds", "rounding", "labels", "most_wrong", "lengths"
-    return WorstChange(points=points, **{name: all_of(name) for name in names})
+    return WorstChange(points=points, **{name: _all_of(parts, name) for name in names})
+
+
+def _all_of(parts: Sequence[Any], name: str) -> Any:
+    """Concatenate an attribute of several parts; return None if they do not have it."""
+    values = [getattr(part, name) for part in parts]
+    return None if values[0] is None else np.concatenate(values)

@@ -78,11 +78,11 @@ def precision(X: Any) -> np.dtype:
     return np.dtype(np.float32 if single else np.float64)
 
 
-def refuse_bags(name: str, X: Any) -> None:
+def refuse_bags(X: Any) -> None:
     """Raise TypeError for a bag, whose items are not rows."""
     if isinstance(X, Bag):
         raise TypeError(
-            f"{name} must be a Dask array or DataFrame, or a list of delayed objects or futures, "
+            "X must be a Dask array or DataFrame, or a list of delayed objects or futures, "
             f"got {type(X).__name__}"
         )
 
@@ -122,16 +122,12 @@ def has_rows(X: Any) -> bool:
     return not isinstance(X, (list, tuple, Bag))
 
 
-def partition_lengths(X: Any) -> Sequence[float]:
-    """Return the number of rows of each partition; NaN if unknown."""
-    return X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(pieces("X", X))
-
-
 def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
     """Join blocks with one entry per row to a lazy array."""
+    lengths = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(parts)
     arrays = [
         da.from_delayed(part, shape=(length, *meta.shape[1:]), meta=meta)
-        for part, length in zip(parts, partition_lengths(X), strict=True)
+        for part, length in zip(parts, lengths, strict=True)
     ]
     return da.concatenate(arrays, allow_unknown_chunksizes=True)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score
 
+from ..certificates import Certificate, PredictionBounds
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
 from ..estimators.problem import Problem
 from ..estimators.regressor import as_targets, refuse_targets
@@ -16,7 +17,6 @@ from ..estimators.target_labels import check_one_kind, check_targets, class_fact
 from ..oracles import InvarianceOracle
 from ..solvers import Solver
 from ..structures import Regression
-from .certificates import DaskCertificate, DaskPredictionBounds
 from .linear import DaskLinearMachine
 from .machine import check_positive, result_of
 from .partition import Block, checked_block
@@ -57,48 +57,25 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        Allowed perturbations of a sample; none by default.
-    C : float, default=1.0
-        Weight of the losses (> 0).
+    oracle, C : object
+        Same as in `InvariantLinearSVC`.
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
-    tol : float, default=1e-3
-        Relative duality gap at which the fit ends.
-    max_seconds : float, optional
-        Time limit of the fit, in seconds. A fit at the limit ends with a warning.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of samples.
-    verbose : int, default=0
-        Verbosity; values above 0 print progress to standard error.
+    tol, max_seconds, random_state, verbose : object
+        Same as in `InvariantLinearSVC`.
     warm_start : bool, default=False
         Whether a fit starts from the planes of the last fit. A fit with other samples, labels, weights
         or partitions starts from zero, with at most as many groups as the last fit.
     checkpoint : str or path-like, optional
         File with the planes of each group of partitions, from which a later fit continues. The later
         fit has the same number of groups. A checkpoint of other data raises an error.
-    checkpoint_seconds : float, default=120
-        Time between two writes of the checkpoint, in seconds (> 0).
-    on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C: "raise" raises KeyboardInterrupt, "return" ends the fit with a warning. In
-        both cases the estimator has the best model so far.
-    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
-        Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are for
-        two classes, without `cost`, slack rescaling or discounted oracles.
-    cost : array-like of shape (n_classes, n_classes), optional
-        Cost ``cost[i, j]`` (>= 0) of predicting class j instead of class i, in the order of `classes_`.
-        A data frame is aligned with the classes by its labels. The diagonal is 0. By default every error
-        costs 1.
-    rescaling : {"margin", "slack"}, default="margin"
-        Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
-        required margin is 1 and the cost multiplies the loss.
-    fit_intercept : bool, default=True
-        Whether to add a penalized constant feature 1, which no oracle perturbs.
+    checkpoint_seconds, on_interrupt, loss, cost, rescaling, fit_intercept : object
+        Same as in `InvariantLinearSVC`.
     memory_limit : None
         Ignored.
-    class_weight : dict or "balanced", optional
-        Factors of C for each class.
+    class_weight : object
+        Same as in `InvariantLinearSVC`.
     client : distributed.Client, optional
         Client of the cluster; the client of the process by default. `clone` and pickle omit it.
 
@@ -207,7 +184,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             return float(super().score(X, y, sample_weight))
         return self._accuracy(_weight_sums, X, y, sample_weight)
 
-    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """Certify predictions against all allowed perturbations.
 
         Parameters
@@ -221,12 +198,12 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
 
         Returns
         -------
-        DaskCertificate or Certificate
-            Worst-case margins. For collections the arrays stay on the cluster.
+        Certificate
+            Worst-case margins of all samples, computed on the workers for collections.
         """
         if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
-        return self._certified(DaskCertificate, X, *self._cut_like(X, y=y), oracle=oracle)
+        return Certificate.join(self._certificates(X, *self._cut_like(X, y=y), oracle=oracle))
 
 
 @dataclass(eq=False, repr=False)
@@ -237,36 +214,21 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        Allowed perturbations of a sample; none by default.
-    C : float, default=1.0
-        Weight of the losses (> 0).
+    oracle, C : object
+        Same as in `InvariantLinearSVR`.
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
-    tol : float, default=1e-3
-        Relative duality gap at which the fit ends.
-    max_seconds : float, optional
-        Time limit of the fit, in seconds. A fit at the limit ends with a warning.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of samples.
-    verbose : int, default=0
-        Verbosity; values above 0 print progress to standard error.
+    tol, max_seconds, random_state, verbose : object
+        Same as in `InvariantLinearSVR`.
     warm_start : bool, default=False
         Whether a fit starts from the planes of the last fit. A fit with other samples, labels, weights
         or partitions starts from zero, with at most as many groups as the last fit.
     checkpoint : str or path-like, optional
         File with the planes of each group of partitions, from which a later fit continues. The later
         fit has the same number of groups. A checkpoint of other data raises an error.
-    checkpoint_seconds : float, default=120
-        Time between two writes of the checkpoint, in seconds (> 0).
-    on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C: "raise" raises KeyboardInterrupt, "return" ends the fit with a warning. In
-        both cases the estimator has the best model so far.
-    epsilon : float, default=0.1
-        Half width of the tube without loss around a target (>= 0), in units of the targets.
-    fit_intercept : bool, default=True
-        Whether to center the targets and add a penalized constant feature 1, which no oracle perturbs.
+    checkpoint_seconds, on_interrupt, epsilon, fit_intercept : object
+        Same as in `InvariantLinearSVR`.
     memory_limit : None
         Ignored.
     client : distributed.Client, optional
@@ -352,7 +314,9 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         spread = square - total**2 / weight
         return float(1.0 - error / spread) if spread > 0 else float(error == 0)
 
-    def certify(self, X: Any, y: None = None, *, oracle: InvarianceOracle | None = None) -> Any:
+    def certify(
+        self, X: Any, y: None = None, *, oracle: InvarianceOracle | None = None
+    ) -> PredictionBounds:
         """Bound predictions under all allowed perturbations.
 
         Parameters
@@ -366,13 +330,13 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 
         Returns
         -------
-        DaskPredictionBounds or PredictionBounds
-            Smallest and largest predictions. For collections the arrays stay on the cluster.
+        PredictionBounds
+            Smallest and largest predictions, computed on the workers for collections.
         """
         refuse_targets(y)
         if not self._in_partitions(X):
             return super().certify(X, oracle=oracle)
-        return self._certified(DaskPredictionBounds, X, oracle=oracle)
+        return PredictionBounds.join(self._certificates(X, oracle=oracle))
 
 
 def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:

@@ -27,7 +27,7 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
     _summarize: ClassVar[Callable[..., Any]]
 
     def _in_partitions(self, X: Any) -> bool:
-        refuse_bags("X", X)
+        refuse_bags(X)
         if super()._in_partitions(X):
             return True
         refuse_blocks(X)

@@ -40,7 +40,6 @@ from .collections import (
     check_width,
     cut_like,
     in_partitions,
-    partition_lengths,
     partitions_of,
     pieces,
     precision,
@@ -252,10 +251,13 @@ class DaskMachine(InvariantEstimator):
         cast = delayed(_cast, pure=False)
         return as_array([cast(part, dtype) for part in parts], X, meta)
 
-    def _certified(self, kind: Any, X: Any, *others: list[Any], oracle: InvarianceOracle | None) -> Any:
-        """Return the certificates of all partitions as one lazy certificate."""
-        certify = partial(_certificate, oracle=oracle, nothing=kind.nothing)
-        return kind.of_parts(self._each(certify, X, *others), partition_lengths(X))
+    def _certificates(self, X: Any, *others: list[Any], oracle: InvarianceOracle | None) -> list[Any]:
+        """Return the certificate of each nonempty partition, computed on the workers."""
+        parts = self._each(partial(_certificate, oracle=oracle), X, *others)
+        found = [each for each in self._computed(parts) if each is not None]
+        if not found:
+            raise ValueError(f"X must have rows, got {len(parts)} empty partitions")
+        return found
 
     def _cut_like(self, X: Any, **given: Any) -> list[list[Any]]:
         """Return other collections, cut like the rows, without those that are None."""
@@ -276,9 +278,15 @@ class DaskMachine(InvariantEstimator):
         parts = self._each(function, X, labels, weights)
         while len(parts) > 1:
             parts = [delayed(sum)(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        with _note_on_lost_data():
-            total: np.ndarray = self._running_client().compute(parts[0]).result()
+        total: np.ndarray = self._computed(parts)[0]
         return total
+
+    def _computed(self, parts: list[Delayed]) -> list[Any]:
+        """Compute delayed objects on the workers."""
+        client = self._running_client()
+        with _note_on_lost_data():
+            results: list[Any] = client.gather(client.compute(parts))
+        return results
 
 
 def check_positive(weight: float) -> None:
@@ -338,6 +346,6 @@ def empty_result(model: Any, method: str) -> Any:
     return getattr(nameless, method)(np.zeros((1, model.n_features_in_)))[:0]
 
 
-def _certificate(model: Any, X: Any, *y: Any, oracle: Any, nothing: Any) -> Any:
-    """Return the certificate of a partition; `nothing` if the partition is empty."""
-    return model.certify(X, *y, oracle=oracle) if n_given(X) else nothing
+def _certificate(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
+    """Return the certificate of a partition; None if the partition is empty."""
+    return model.certify(X, *y, oracle=oracle) if n_given(X) else None

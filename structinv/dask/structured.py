@@ -9,6 +9,7 @@ from typing import Any, Self
 import dask.bag
 import numpy as np
 
+from ..certificates import Certificate
 from ..estimators import InvariantStructuredSVC
 from ..estimators.callbacks import with_callbacks
 from ..estimators.problem import Problem
@@ -18,7 +19,6 @@ from ..spaces import ExplicitSpace
 from ..structures import Structure
 from ..structures.label_codes import encode_labels
 from ..terms import Objective
-from .certificates import DaskExampleCertificate
 from .collections import as_array, has_rows
 from .examples import (
     ExampleFacts,
@@ -45,52 +45,33 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
     structure : Structure
         Output structure, such as ``Sequence()``, ``Graph()`` or ``Multilabel()``. A custom structure
         with a method `prepared` also needs `summary` and `prepared_by`.
-    C : float, default=1.0
-        Weight of the losses (> 0).
+    C : object
+        Same as in `InvariantStructuredSVC`.
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
-    tol : float, default=1e-3
-        Relative duality gap at which the fit ends.
-    max_seconds : float, optional
-        Time limit of the fit, in seconds. A fit at the limit ends with a warning.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of examples.
-    verbose : int, default=0
-        Verbosity; values above 0 print progress to standard error.
+    tol, max_seconds, random_state, verbose : object
+        Same as in `InvariantStructuredSVC`.
     warm_start : bool, default=False
         Whether a fit starts from the planes of the last fit. A fit with other examples, labels, weights
         or partitions starts from zero, with at most as many groups as the last fit.
     checkpoint : str or path-like, optional
         File with the planes of each group of partitions, from which a later fit continues. The later
         fit has the same number of groups. A checkpoint of other data raises an error.
-    checkpoint_seconds : float, default=120
-        Time between two writes of the checkpoint, in seconds (> 0).
-    on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C: "raise" raises KeyboardInterrupt, "return" ends the fit with a warning. In
-        both cases the estimator has the best model so far.
-    oracle : InvarianceOracle, optional
-        Allowed perturbations of a row; none by default. Rows of an example are perturbed independently,
-        except by `Shared` and `Budget`.
+    checkpoint_seconds, on_interrupt, oracle : object
+        Same as in `InvariantStructuredSVC`.
     kernel : "linear", default="linear"
         Other kernels require examples in memory.
-    gamma : object
+    gamma, degree, coef0 : object
         Ignored.
-    degree : object
-        Ignored.
-    coef0 : object
-        Ignored.
-    cost : {"hamming", "mean_hamming"} or array-like of shape (n_classes, n_classes), default="hamming"
-        Cost of a wrong labeling: number of wrong labels, their fraction, or the sum of
-        ``cost[true, predicted]`` in the order of `classes_`.
-    class_weight : dict or "balanced", optional
-        Factors of the cost of a wrong label, by the true label.
+    cost, class_weight : object
+        Same as in `InvariantStructuredSVC`.
     plane_tol : float, default=0.0
         Plane tolerance, which must be 0 for examples in partitions.
     cache_mb : object
         Ignored.
-    n_hashed : int, optional
-        Number of columns for hashed features of tokens. By default each feature has a separate column.
+    n_hashed : object
+        Same as in `InvariantStructuredSVC`.
     client : distributed.Client, optional
         Client of the cluster; the client of the process by default. `clone` and pickle omit it.
 
@@ -226,7 +207,7 @@ n_features_in_, feature_names_in_
             return super().score(X, y, sample_weight)
         return self._accuracy(_weight_sums, X, y, sample_weight)
 
-    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """Certify whole labelings against all allowed perturbations.
 
         Parameters
@@ -240,12 +221,12 @@ n_features_in_, feature_names_in_
 
         Returns
         -------
-        DaskExampleCertificate or Certificate
-            Worst-case margins. For collections the arrays stay on the cluster.
+        Certificate
+            Worst-case margins of all examples, computed on the workers for collections.
         """
         if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
-        return self._certified(DaskExampleCertificate, X, *self._cut_like(X, y=y), oracle=oracle)
+        return Certificate.join(self._certificates(X, *self._cut_like(X, y=y), oracle=oracle))
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """Return the examples after the perturbation with the smallest margin found.

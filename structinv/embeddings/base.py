@@ -83,7 +83,8 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             given = columns_of(X)
             if given is not None:
                 check_strings(self, given)
-            X = self._read(X)
+            X = checked_rows(self, X, reset=True, **self._rows)
+            warn_of_fill(self.oracle, X)
             self._kept = Cache()
             self.seed_, self.n_draws_ = seed, self.n_draws
             columns = getattr(self, "feature_names_in_", None)
@@ -113,12 +114,6 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @abstractmethod
     def _check_parameters(self) -> None:
         """Raise TypeError or ValueError if a parameter is out of its range."""
-
-    def _read(self, X: Any) -> Any:
-        """Return validated rows of a fit; `_learn` indexes them by numbers."""
-        rows = checked_rows(self, X, reset=True, **self._rows)
-        warn_of_fill(self.oracle, rows)
-        return rows
 
     @abstractmethod
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
