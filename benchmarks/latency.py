@@ -6,13 +6,7 @@ processor time, the median and the 99 % quantile of 1000 calls, after 100 others
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-from performance import mails
-from performance_million import as_texts
+from performance import as_texts, mails, milliseconds_of
 from report import parser_of, table, write_record
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -22,18 +16,6 @@ from sklearn.pipeline import make_pipeline
 from structinv import InvariantLinearSVC, InvariantTextClassifier, certify
 from structinv.inspection import explain_edit
 from structinv.oracles import FDrop
-
-CALLS, FIRST = 1000, 100
-
-
-def milliseconds(call: Callable[[], Any]) -> list[str]:
-    """Median and 99 % quantile, as texts."""
-    taken = []
-    for _ in range(FIRST + CALLS):
-        start = time.process_time()
-        call()
-        taken.append(time.process_time() - start)
-    return [f"{1000 * each:.2f}" for each in np.quantile(taken[FIRST:], [0.5, 0.99])]
 
 
 def main() -> None:
@@ -57,7 +39,7 @@ def main() -> None:
         "InvariantTextClassifier, certify": lambda: tokens.certify(one),
         "InvariantTextClassifier, explain_edit": lambda: explain_edit(tokens, one),
     }
-    rows = [[name, *milliseconds(call)] for name, call in calls.items()]
+    rows = [[name, *milliseconds_of(call, 1100)] for name, call in calls.items()]
     n_tokens = len(texts[0].split())
     title = f"Milliseconds of a call for one mail of {n_tokens} tokens"
     print(table(title, ["call", "median, ms", "99 %, ms"], rows, "mail"))
