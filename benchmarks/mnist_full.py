@@ -2,7 +2,11 @@
 
 The orbits of 60000 digits are too many to train on, and most variants are far from every border. Round
 0 trains on the digits alone. Each later round searches the orbits of the `--near` digits nearest to a
-border and of all digits on the list of the round before. The protocol is in `docs/evidence/images.md`.
+border and of all digits on the list of the round before. It trains on these digits with some of their
+variants: those with a dual variable above 0, those of the last list that are still within the margin,
+and the `--add` worst of the others if they violate the margin by more than `--epsilon`. At most
+`--members` variants are used, those with the largest violations. The protocol is in
+`docs/evidence/images.md`.
 """
 
 from __future__ import annotations
