@@ -95,7 +95,9 @@ def _least_fill(
         buckets[least].discard(u)
         scope = neighbors[u]
         entries += float(n_labels) ** len(scope)
-        if float(n_labels) ** (len(scope) + 1) > LARGEST_TABLE or entries > ALL_TABLES:
+        large = float(n_labels) ** (len(scope) + 1) > LARGEST_TABLE or entries > ALL_TABLES
+        # Trees are exact for any number of labels.
+        if large and len(scope) > 1:
             return None
         order.append(u)
         scopes.append(list(scope))

@@ -13,10 +13,9 @@ from sklearn.base import clone
 
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
-from . import elimination, forests, local_polytope
+from . import elimination, local_polytope
 from .base import Structure
 from .decodings import Decoding
-from .elimination import Elimination
 from .example_blocks import Reader, as_list, kind_of
 from .graph_layout import GraphLayout
 from .layout import Layout, laid_out
@@ -38,7 +37,7 @@ class Graph(Structure):
 
     Inference is exact for graphs without cycles and for graphs of small treewidth. The limits are 1e6
     values in a table of size ``n_labels ** (treewidth + 1)`` and 2e7 values in all tables of a graph.
-    `runner_up` is exact for the same graphs, `best_by_wrong` only for graphs without cycles.
+    `runner_up` is exact for the same graphs.
 
     For other graphs, inference is relaxed: it maximizes over the local polytope of fractional labelings.
     The loss of training is then the relaxed loss, which is convex and bounds the loss from above.
@@ -97,7 +96,7 @@ class Graph(Structure):
         graphs = prepared._graphs(full_layout)
         if self.inference == "exact" and classes is not None:
             # Raises an error for graphs that are too large.
-            prepared._kinds(graphs, len(classes))
+            prepared._exact(graphs, len(classes))
         return prepared
 
     def _of_width(self, n_edge_features: int) -> Graph:
@@ -172,43 +171,50 @@ class Graph(Structure):
         return {"pairwise": self._tables(pairwise, n_labels)}
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
-        return bool(np.any(self._kinds(self._graphs(layout), n_labels)[2]))
+        return not np.all(self._exact(self._graphs(layout), n_labels))
 
-    def _kinds(
-        self, graphs: GraphLayout, n_labels: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Elimination | None]:
-        """Mark acyclic, other exact, and relaxed graphs, and return elimination orders."""
-        trees = graphs.acyclic()
-        if np.all(trees) or self.inference == "relaxed":
-            return trees, np.zeros_like(trees), ~trees, None
+    def _exact(self, graphs: GraphLayout, n_labels: int) -> np.ndarray:
+        """Return True for graphs with exact inference, (n_graphs,)."""
         order = graphs.elimination(n_labels)
-        narrow = order.exact & ~trees
-        rest = ~(trees | narrow)
-        if self.inference == "exact" and np.any(rest):
-            b = int(np.flatnonzero(rest)[0])
+        if self.inference == "relaxed":
+            return order.exact & (graphs.sums(np.diff(order.scope_starts) > 1.0) == 0)
+        if self.inference == "exact" and not np.all(order.exact):
+            b = int(np.flatnonzero(~order.exact)[0])
             nodes, edges = graphs.lengths[b], np.diff(graphs.edge_starts)[b]
             raise ValueError(
                 f"inference must be 'auto' or 'relaxed' for graph {b} ({nodes} nodes, {edges} edges) "
-                f"and {int(rest.sum()) - 1} other graphs: with {n_labels} labels exact inference "
-                f"requires tables of more than {elimination.LARGEST_TABLE} numbers, or "
+                f"and {int(np.sum(~order.exact)) - 1} other graphs: with {n_labels} labels exact "
+                f"inference requires tables of more than {elimination.LARGEST_TABLE} numbers, or "
                 f"{elimination.ALL_TABLES} in total"
             )
-        return trees, narrow, rest, order
+        return order.exact
+
+    def _best(
+        self,
+        potentials: np.ndarray,
+        pairwise: np.ndarray,
+        graphs: GraphLayout,
+        exact: np.ndarray,
+        codes: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels and scores of the best labelings of exact graphs, other than any codes."""
+        scores, tables = self._numbers(potentials, pairwise)
+        order = graphs.elimination(scores.shape[1])
+        labels = np.zeros(len(scores), dtype=np.int64) if codes is None else codes.copy()
+        values, other_than = np.full(len(graphs), -np.inf), codes is not None
+        elimination.best(
+            scores, tables, *graphs.arrays, order.order, order.scopes, order.scope_starts,
+            exact, labels if codes is None else codes, other_than, labels, values,
+        )  # fmt: skip
+        return labels, values
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         graphs = self._graphs(layout)
-        scores, tables = self._numbers(potentials, pairwise)
-        trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
-        labels, values = np.zeros(len(scores), dtype=np.int64), np.zeros(len(graphs))
-        forests.best(scores, tables, *graphs.arrays, trees, labels)
-        if order is not None:
-            elimination.best(
-                scores, tables, *graphs.arrays, order.order, order.scopes, order.scope_starts,
-                narrow, labels, False, labels, values,
-            )  # fmt: skip
-        if not np.any(rest):
+        exact = self._exact(graphs, potentials.shape[1])
+        labels, _ = self._best(potentials, pairwise, graphs, exact)
+        if np.all(exact):
             return Decoding(labels)
-        return self._relaxed(scores, tables, graphs, rest, labels)
+        return self._relaxed(*self._numbers(potentials, pairwise), graphs, ~exact, labels)
 
     def _relaxed(
         self,
@@ -240,34 +246,15 @@ class Graph(Structure):
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
         graphs = self._graphs(layout)
-        scores, tables = self._numbers(potentials, pairwise)
-        trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
+        exact = self._exact(graphs, potentials.shape[1])
         codes = np.ascontiguousarray(codes, dtype=np.int64)
-        labels, values = codes.copy(), np.full(len(graphs), -np.inf)
-        forests.second(scores, tables, *graphs.arrays, trees, codes, labels, values)
-        if order is not None:
-            elimination.best(
-                scores, tables, *graphs.arrays, order.order, order.scopes, order.scope_starts,
-                narrow, codes, True, labels, values,
-            )  # fmt: skip
-        if np.any(rest):
-            blocks = np.flatnonzero(rest)
+        labels, values = self._best(potentials, pairwise, graphs, exact, codes)
+        if not np.all(exact):
+            blocks = np.flatnonzero(~exact)
             rows = graphs.rows(blocks)
-            others = super().runner_up(scores[rows], codes[rows], pairwise, graphs.take(blocks))
+            others = super().runner_up(potentials[rows], codes[rows], pairwise, graphs.take(blocks))
             labels[rows], values[blocks] = others.labels, others.upper
         return Decoding(labels, values)
-
-    def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
-    ) -> np.ndarray:
-        graphs = self._graphs(layout)
-        scores, tables = self._numbers(potentials, pairwise)
-        codes = np.ascontiguousarray(codes, dtype=np.int64)
-        trees = graphs.acyclic()
-        highest = np.full((len(graphs), int(graphs.lengths.max(initial=0)) + 1), -np.inf)
-        highest[~trees] = np.inf
-        forests.best_by_wrong(scores, tables, *graphs.arrays, trees, codes, highest)
-        return highest
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         graphs = self._graphs(layout)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..utils.matrices import Rows
-from . import elimination, forests
+from . import elimination
 from .elimination import Elimination
 from .example_blocks import kind_of
 from .layout import Layout
@@ -92,12 +92,6 @@ class GraphLayout(Layout):
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Starts, edges, edge starts and features, as arguments of compiled functions."""
         return self.starts, self.edges, self.edge_starts, self.edge_features
-
-    def acyclic(self) -> np.ndarray:
-        """Return True for each graph without cycles, (n_graphs,)."""
-        is_acyclic = np.zeros(len(self), dtype=bool)
-        forests.acyclic(self.starts, self.edges, self.edge_starts, is_acyclic)
-        return is_acyclic
 
     def elimination(self, n_labels: int) -> Elimination:
         """Return the cached elimination order of the nodes."""
