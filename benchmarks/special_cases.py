@@ -146,10 +146,9 @@ class Problem:
 
 def problems(X: np.ndarray, signs: np.ndarray, C: float, degrees: Sequence[int]) -> list[Problem]:
     """All special cases on these rows."""
-    turns = Rotations(interval=ANGLES, shape=(8, 8))
     made = []
     for degree in degrees:
-        path = Trajectory.from_oracle(turns, degree)
+        path = Trajectory(Turned(degree), degree, ANGLES)
         powers, (a, b) = path.function(X), path.interval
         # In units of the larger end, for the sake of the program's scale.
         reach = max(abs(a), abs(b)) ** np.arange(1, degree + 1)
@@ -171,6 +170,23 @@ def problems(X: np.ndarray, signs: np.ndarray, C: float, degrees: Sequence[int])
     made.append(Problem("ellipsoids", ball, lambda: cone(X, signs, C, factors, 1.0)))
     made.append(Problem("3 words dropped", FDrop(3), lambda: quadratic(X, signs, C, 3)))
     return made
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Coefficients of the polynomials of the angle that fit the pixels of rotated images best."""
+
+    degree: int
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """The coefficients of each image, (n, degree, d)."""
+        size, (low, high) = max(16, 4 * self.degree), ANGLES
+        places = np.cos(np.pi * (np.arange(size) + 0.5) / size)
+        angles = (low + high) / 2 + (high - low) / 2 * places
+        moved = Rotations(interval=ANGLES, shape=(8, 8)).members_at(X, angles) - X[:, None]
+        reach, orders = np.max(np.abs(angles)), np.arange(1, self.degree + 1)
+        table = np.linalg.pinv((angles / reach)[:, None] ** orders) / reach ** orders[:, None]
+        return table @ moved
 
 
 @dataclass(frozen=True)

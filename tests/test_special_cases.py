@@ -46,7 +46,7 @@ def test_optima_are_those_of_the_programs(cases, name, C):
 
 def test_a_list_of_values_misses_what_lies_between(cases):
     X, signs = cases.rows_of(24, (3, 8))
-    path = Trajectory.from_oracle(cases.Rotations(interval=(-20, 20), shape=(8, 8)), 2)
+    path = Trajectory(cases.Turned(2), 2, cases.ANGLES)
     optima = []
     for size in (3, 21):
         steps = cases.Sampled(cases.Values(path, size))

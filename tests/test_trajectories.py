@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 
-from structinv import InvariantLinearSVC, load, save
+from structinv import InvariantLinearSVC
 from structinv.oracles import (
-    Box,
     Ellipsoid,
-    Rotations,
     Sampled,
-    Scalings,
-    Shears,
-    Shifts,
     TangentDerivative,
     Trajectory,
     check_oracle,
@@ -150,79 +145,6 @@ def test_member_names_have_the_parameter_values():
     wanted = X + 0.5 * row_powers(X)[:, 0] + 0.25 * row_powers(X)[:, 1]
     np.testing.assert_allclose(oracle.changes(X).members()[:, 2], wanted, rtol=1e-15)
     np.testing.assert_array_equal(oracle.tangents(X), row_powers(X)[:, :1])
-
-
-@pytest.mark.parametrize("method", ["fit", "taylor"])
-def test_deviation_decreases_with_the_degree(method):
-    turns = Rotations(interval=(-12.0, 12.0), smoothing=0.0)
-    X = np.vstack([BLOB, BLOB.reshape(7, 7).T.reshape(1, 49)])
-    ends = [Trajectory.from_oracle(turns, p, method=method).deviation(turns, X) for p in (1, 2, 4)]
-    still = np.max(
-        np.linalg.norm(turns.members_at(X, np.linspace(-12, 12, 50)) - X[:, None], axis=2), axis=1
-    )
-    assert np.all(ends[0] < 0.6 * still)
-    assert np.all(ends[1] < 0.8 * ends[0])
-    assert np.all(ends[2] < ends[1] * (1.0 if method == "fit" else 1.5))
-
-
-def test_fits_are_least_squares_through_the_sample():
-    oracle = Scalings(interval=(0.8, 1.3))
-    curve = Trajectory.from_oracle(oracle, 3)
-    assert curve.interval == pytest.approx((-0.2, 0.3))
-    low, high = curve.interval
-    t = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(16) + 0.5) / 16)
-    members = oracle.members_at(BLOB, 1.0 + t)[0]
-    wanted = np.linalg.lstsq(t[:, None] ** np.arange(1, 4), members - BLOB, rcond=None)[0]
-    np.testing.assert_allclose(curve.function(BLOB)[0], wanted, rtol=1e-8, atol=1e-10)
-    np.testing.assert_array_equal(curve.changes(BLOB).members()[:, 0], BLOB)
-
-
-def test_deviation_is_the_largest_distance_on_the_grid():
-    oracle = Shears(interval=(-0.3, 0.2), axes=0)
-    curve, t = Trajectory.from_oracle(oracle), np.linspace(-0.3, 0.2, 11)
-    apart = oracle.members_at(LINE, t) - along(LINE, t, curve.function(LINE))
-    wanted = np.linalg.norm(apart, axis=2).max(axis=1)
-    np.testing.assert_allclose(curve.deviation(oracle, LINE, steps=11), wanted, rtol=1e-12)
-    with pytest.raises(ValueError, match="steps must be an integer of at least 2"):
-        curve.deviation(oracle, LINE, steps=1)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Trajectory.from_oracle(Box(1.0)), TypeError, "oracle must be an image oracle"),
-        (lambda: Trajectory.from_oracle(Rotations(10)), ValueError, "oracle must have an interval"),
-        (lambda: Trajectory.from_oracle(Shifts(interval=(0, 1))), ValueError, "got 4 in Shifts"),
-        (
-            lambda: Trajectory.from_oracle(Rotations(interval=(-1, 1)), method="spline"),
-            ValueError,
-            r"method must be one of \('fit', 'taylor'\), got 'spline'",
-        ),
-        (
-            lambda: Trajectory(row_powers, 2).deviation(Box(1.0), LINE),
-            TypeError,
-            "oracle must be an image oracle",
-        ),
-    ],
-)
-def test_unsupported_families_raise_with_their_name(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
-
-
-def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
-    rng = np.random.default_rng(0)
-    y = np.arange(24) % 2
-    X = np.where(y[:, None] == 1, BLOB, BLOB.reshape(7, 7)[::-1].reshape(1, 49))
-    X = X + 0.1 * rng.standard_normal(X.shape)
-    oracle = Trajectory.from_oracle(Rotations(interval=(-20, 20)), 2)
-    check_oracle(oracle, X, y)
-    assert oracle.set_params(function__degree=2).get_params()["function__oracle__interval"] == (-20, 20)
-    model = InvariantLinearSVC(oracle, C=10.0).fit(X, y)
-    assert model.score(X, y) == 1.0
-    save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ..regions import Region
 from ..regions.curve_regions import CurveRegion, Grid
 from ..regions.inner_products import Stack
 from ..utils import plugins
-from ..utils.matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
+from ..utils.matrices import Matrix, Rows, floating, rounding, row_dots
 from ..utils.parameters import brief, check_integer
 from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from .arguments import check_directions
@@ -20,8 +20,6 @@ from .base import BoundOracle, Support
 from .cache import LastResult
 from .changes import Changes
 from .curves import CurveOracle, Curves, GridOfCurves
-from .images.image_base import ImageOracle
-from .images.image_curves import ImageCurve, check_one_family
 from .images.image_parameters import interval
 
 # Number of rows whose images at many values are compared together.
@@ -60,7 +58,6 @@ class Trajectory(CurveOracle):
 
     See Also
     --------
-    Trajectory.from_oracle : Fit trajectories to transformed images.
     TangentDerivative : First-order approximation, by tangents.
     Segment : Multiplication by a factor.
 
@@ -97,69 +94,6 @@ class Trajectory(CurveOracle):
         self.degree = degree
         self.interval = interval
         self.resolution = resolution
-
-    @classmethod
-    def from_oracle(
-        cls,
-        oracle: ImageOracle,
-        degree: int = 2,
-        interval: tuple[float, float] | None = None,
-        method: str = "fit",
-        resolution: int = 9,
-    ) -> Self:
-        """Fit trajectories to a continuous family of image transformations.
-
-        This is an approximation, because transformed pixels are not polynomials of the parameter.
-        `deviation` measures the error.
-
-        Parameters
-        ----------
-        oracle : ImageOracle
-            Oracle with an `interval` and one axis or direction: `Rotations`, `Scalings` or
-            ``Shears(axes=0)``.
-        degree : int, default=2
-            Degree of the polynomials (>= 1).
-        interval : pair of float, optional
-            Ends of t, the parameter minus its value at the identity; by default, the interval of the
-            oracle.
-        method : {"fit", "taylor"}, default="fit"
-            Method to compute the coefficients. "fit" uses least squares over the whole interval, and
-            "taylor" uses finite differences near the identity.
-        resolution : int, default=9
-            Number of equidistant values of t (>= 2) in the cover for kernel models.
-
-        Returns
-        -------
-        Trajectory
-            Oracle of the fitted trajectories.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `oracle` is not an ImageOracle with an interval and one axis or direction, or if an
-            argument is out of its range.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from structinv.oracles import Rotations, Trajectory
-        >>> rotations = Rotations(interval=(-10, 10))
-        >>> X = np.linspace(0.0, 1.0, 25)[None, :]
-        >>> curves = [Trajectory.from_oracle(rotations, degree) for degree in (1, 2)]
-        >>> [float(curve.deviation(rotations, X).round(4)[0]) for curve in curves]
-        [0.4769, 0.119]
-        """
-        check_one_family(oracle)
-        if interval is None:
-            low, high = (end - oracle.neutral for end in oracle._ends())
-        else:
-            low, high = interval
-        trajectory = cls(
-            ImageCurve(oracle, degree, (low, high), method), degree, (low, high), resolution
-        )
-        trajectory.validate()
-        trajectory.function.validate()  # type: ignore[attr-defined]
-        return trajectory
 
     def validate(self, n_features: int | None = None) -> None:
         if not callable(self.function):
@@ -230,35 +164,6 @@ class Trajectory(CurveOracle):
         # If steps cancel, rounding errors are still relative to their sizes.
         tolerance = max(rounding(x, z), rounding(steps[1:], x))
         return float(np.max(np.abs(np.sum(steps, axis=0)), initial=0.0)) <= tolerance
-
-    def deviation(self, oracle: ImageOracle, X: Matrix, steps: int = 201) -> np.ndarray:
-        """Compute the distance between transformed images and these trajectories.
-
-        Parameters
-        ----------
-        oracle : ImageOracle
-            Oracle as in `from_oracle`.
-        X : array of shape (n_samples, n_features)
-            Images.
-        steps : int, default=201
-            Number of equidistant values in the interval at which both are compared (>= 2).
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Largest Euclidean distance over these values.
-        """
-        check_one_family(oracle)
-        check_integer("steps", steps, 2)
-        self._check_rows(X)
-        t, rows = np.linspace(*self._interval(), steps), dense_rows(X)
-        found = np.zeros(len(rows))
-        for first in range(0, len(rows), _BLOCK):
-            part = slice(first, first + _BLOCK)
-            images = oracle.members_at(rows[part], oracle.neutral + t)
-            differences = images - self._curves(rows[part]).table(t)
-            found[part] = np.max(np.linalg.norm(differences, axis=2), axis=1)
-        return found
 
 
 class BoundTrajectory(BoundOracle):

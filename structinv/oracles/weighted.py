@@ -71,7 +71,7 @@ class Weighted(OracleWrapper, Combination):
         if not self.oracle.finite:
             raise ValueError(
                 f"Weighted: oracle must be finite (oracle.finite), got {self.oracle!r}: pass a list of "
-                "values instead of interval, or use its method quadrature"
+                "values instead of interval"
             )
         weights = self._weights()
         if n_features is not None:

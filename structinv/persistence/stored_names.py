@@ -41,7 +41,6 @@ from ..losses.base import MoreauEnvelope
 from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
-from ..oracles.images.image_curves import ImageCurve
 from ..oracles.text.token_edits import TokenEdits
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
@@ -89,7 +88,6 @@ PARAMETERIZED: dict[str, type] = {
     "structure.custom": Custom,
     "solver.reference": Reference,
     "features.tokens": TokenVectorizer,
-    "oracle.image_curve": ImageCurve,
     "oracle.token_edits": TokenEdits,
 }
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ...utils import plugins
 from ...utils.matrices import Matrix, rounding, row_dots
@@ -15,14 +14,12 @@ from ...utils.ties import first_best
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
 from ..changes import Changes, draw_names
-from ..weighted import Weighted
 from .image_family import ImageFamily
 from .image_list import CoverOfImages, MovedImages
 from .image_maps import ImageShape, fill_code, image_maps, warp_gains, warps_of
 from .image_mesh import mesh_of
 from .image_parameters import check_draw, draw, log_density
 from .image_paths import ImagePath, furthest
-from .image_quadrature import check_rule, nodes_and_weights
 from .image_search import halve, passes_by
 from .image_tangents import smoothed, step_of
 
@@ -391,58 +388,6 @@ class ImageOracle(ImageFamily):
         warps = self._random_warps((n_draws,), rng)
         maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
         return MovedImages(X, maps, draw_names(n_draws))
-
-    def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
-        """Return a weighted finite oracle that approximates averages over the interval.
-
-        Parameters
-        ----------
-        nodes : int
-            Number of values per family.
-        rule : {"gauss", "spaced"}, default=None
-            Quadrature rule. "gauss" is exact for polynomials of the value up to degree
-            ``2 * nodes - 1``, or of its logarithm for the lognormal distribution. "spaced" has equal
-            distances and weights in proportion to the density. It suits intervals of 360 degrees, and
-            is exact for frequencies below `nodes` if the distribution is uniform. None selects
-            "spaced" for such intervals if the distribution is uniform, or if it is "vonmises" and the
-            distance is at most 1.5 `spread`. Otherwise None selects "gauss".
-
-        Returns
-        -------
-        Weighted
-            Oracle with listed values and their weights; all families have equal weight. The identity
-            has a positive weight only if it is a node.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `interval` is None, or if `nodes` or `rule` is invalid.
-
-        Examples
-        --------
-        >>> from structinv.oracles import Rotations
-        >>> Rotations(interval=(-180, 180)).quadrature(4).weights
-        array([0.25, 0.25, 0.25, 0.25])
-        """
-        check_rule(nodes, rule)
-        self.validate()
-        if self.interval is None:
-            raise ValueError(
-                f"quadrature requires an oracle with interval, got {self!r}: set interval to (low, high)"
-            )
-        low, high = self._ends()
-        families = np.arange(len(self.families()))
-        first, last = (self._warps(families, np.full(len(families), end)) for end in (low, high))
-        values, weights = nodes_and_weights(
-            nodes,
-            rule,
-            (low, high),
-            (self.distribution, self.neutral, self.spread),
-            periodic=bool(np.max(np.abs(first - last)) <= 1e-12),
-        )
-        listed = clone(self).set_params(**{"interval": None, self.parameter: values.tolist()})
-        table, each = listed._table(), np.repeat(weights, len(families)) / len(families)
-        return Weighted(listed, np.bincount(table.place[1:], each, len(table.value)))
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """Return derivatives with respect to the parameter at the identity.
