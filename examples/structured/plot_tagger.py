@@ -18,11 +18,11 @@ labels are correct for any k missing features of a sentence?
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.metrics import ConfusionMatrixDisplay
 from sklearn.model_selection import GridSearchCV
 
 from structinv import InvariantStructuredSVC
 from structinv.datasets import conll_features, make_tagged_text
-from structinv.inspection import TransitionDisplay
 from structinv.oracles import Budget, FDrop
 from structinv.structures import Sequence
 
@@ -101,7 +101,10 @@ ax.set_ylabel("Fraction of labels without a certificate")
 frequent = ["B-NP", "I-NP", "B-VP", "I-VP", "B-PP", "O"]
 chosen = np.searchsorted(robust.classes_, frequent)
 weights = robust.transitions_[np.ix_(chosen, chosen)]
-TransitionDisplay(weights, robust.start_[chosen], robust.end_[chosen], frequent).plot(ax=table)
+display = ConfusionMatrixDisplay(weights, display_labels=frequent)
+display.plot(ax=table, cmap="RdBu", include_values=False)
+display.im_.set_clim(-np.abs(weights).max(), np.abs(weights).max())
+table.set(xlabel="Label after", ylabel="Label before")
 table.set_title("Transition weights of FDrop(2)", fontsize="medium")
 fig.suptitle("Robust training leaves fewer labels without a certificate")
 plt.show()

@@ -233,18 +233,6 @@ class WorstChange:
     most_wrong: np.ndarray | None = None
     lengths: np.ndarray | None = None
 
-    def _repr_html_(self) -> str:
-        title = f"Most damaging perturbations of {number_of(len(self.attacked), 'example')}"
-        values = {}
-        if len(self.attacked):
-            values = {
-                "smallest margin found": f"{self.attacked.min():.4g}",
-                "smallest lower bound": f"{self.bounds.min():.4g}",
-                "positive margins": share(self.attacked > 0),
-                "perturbed rows": "not stored" if self.points is None else f"{self.points.shape[0]}",
-            }
-        return named_values(title, values).html()
-
     def certificate(
         self, oracle: InvarianceOracle | None = None, *, labels_given: bool = True
     ) -> Certificate:

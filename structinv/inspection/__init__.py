@@ -1,17 +1,13 @@
 """Inspection of models: explanations of edits, security curves and displays."""
 
 from .explanation import Explanation, explain_edit
-from .image_displays import SupportTransformsDisplay, WorstCasesDisplay, name_changes
+from .image_displays import WorstCasesDisplay, name_changes
 from .positions import position_margins
 from .security import SecurityCurve, security_curve
-from .sequence_displays import MarginsDisplay, TransitionDisplay
 
 __all__ = [
     "Explanation",
-    "MarginsDisplay",
     "SecurityCurve",
-    "SupportTransformsDisplay",
-    "TransitionDisplay",
     "WorstCasesDisplay",
     "explain_edit",
     "name_changes",

@@ -1,4 +1,4 @@
-"""Displays of worst-case images and of transformations of support vectors."""
+"""Displays of worst-case images and names of their transformations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.columns import with_numbers
 from ..oracles.images.image_maps import ImageShape, image_shape
-from ..utils.html import escaped, image
 from ..utils.labels import columns_of, in_order
 from ..utils.matrices import dense, refuse_masked
 from ..utils.summaries import number_of
 from ..utils.ties import first_best
+from ..utils.visible import visible
 from .figures import single_axes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Space around an image, as a fraction of its width.
 _GAP = 0.08
 # Most pairs of images in a row of the plot.
-_PAIRS_A_ROW = 10
+_PAIRS_A_ROW = 6
 # Width of an image with its space, and height of a line of captions, in inches.
 _INCHES, _LINE = 1.2, 0.15
 # Height of an image with its name along the side, in inches.
@@ -36,7 +36,7 @@ _NAME = 0.8
 # Number of characters in a line of captions.
 _CHARACTERS = 20
 # Color of captions of wrong predictions.
-_WRONG = "#B33A00"
+_WRONG = "#D55E00"
 
 
 @dataclass(repr=False)
@@ -44,7 +44,7 @@ class WorstCasesDisplay:
     """Images with their worst-case perturbations below them.
 
     All images have the same gray scale. The smallest value (0 if none is negative) is black, and the
-    largest value is white. A row of the plot has at most ten images. A caption has the name of the
+    largest value is white. A row of the plot has at most six images. A caption has the name of the
     transformation and the margins before and after it. It is red if the margin after it is negative.
 
     Parameters
@@ -78,7 +78,6 @@ class WorstCasesDisplay:
     See Also
     --------
     name_changes : Names of the transformations, for captions.
-    SupportTransformsDisplay : Number of support vectors by transformation.
 
     Examples
     --------
@@ -186,17 +185,11 @@ class WorstCasesDisplay:
         WorstCasesDisplay
             The display itself, with `ax_` and `figure_`.
         """
-        form, captions = self._form, [self._caption(place) for place in range(len(self._rows[0]))]
-        columns = min(len(captions), _PAIRS_A_ROW)
-        n_rows = -(-len(captions) // columns)
-        # Positions are in pixels.
-        gap = max(1.0, _GAP * form.width)
+        form, captions = self._form, self._captions()
+        columns, n_rows, gap, above = self._grid(captions)
         across, down = form.width + gap, form.height + gap
-        line = _LINE * across / _INCHES
-        above = line * max(caption.count("\n") + bool(caption) for caption in captions)
         block = above + 2 * down
-        height = _INCHES * (n_rows * block - gap) / across
-        axes = single_axes(ax, _INCHES * columns + 0.5, height + 0.2)
+        axes = single_axes(ax, *self.inches)
         for number, images in enumerate(self._scaled()):
             for place, pixels in enumerate(images):
                 left = place % columns * across
@@ -205,9 +198,9 @@ class WorstCasesDisplay:
                 axes.imshow(pixels, extent=extent, interpolation="nearest")
         for place, caption in enumerate(captions):
             middle = place % columns * across + 0.5 * form.width
-            bottom = place // columns * block + above - 0.3 * line
-            color = _WRONG if self._is_wrong(place) else "black"
-            axes.text(middle, bottom, caption, ha="center", va="bottom", fontsize=7, color=color)
+            bottom = place // columns * block + above - 0.3 * _LINE * across / _INCHES
+            color: dict[str, Any] = {"color": _WRONG} if self._is_wrong(place) else {}
+            axes.text(middle, bottom, caption, ha="center", va="bottom", fontsize=7, **color)
         axes.set(xlim=(0, columns * across - gap), ylim=(n_rows * block - gap, 0), xticks=[])
         middles = [above + 0.5 * form.height + number * down for number in (0, 1)]
         places = [row * block + middle for row in range(n_rows) for middle in middles]
@@ -221,11 +214,31 @@ class WorstCasesDisplay:
         self.ax_, self.figure_ = axes, axes.figure
         return self
 
+    @property
+    def inches(self) -> tuple[float, float]:
+        """Width and height of a new figure."""
+        columns, n_rows, gap, above = self._grid(self._captions())
+        across = self._form.width + gap
+        height = n_rows * (above + 2 * (self._form.height + gap)) - gap
+        return _INCHES * columns + 0.5, _INCHES * height / across + 0.2
+
+    def _grid(self, captions: Sequence[str]) -> tuple[int, int, float, float]:
+        """Return columns and rows, and gaps and heights of captions in pixels of the images."""
+        columns = min(len(captions), _PAIRS_A_ROW)
+        gap = max(1.0, _GAP * self._form.width)
+        n_lines = max(caption.count("\n") + bool(caption) for caption in captions)
+        above = n_lines * _LINE * (self._form.width + gap) / _INCHES
+        return columns, -(-len(captions) // columns), gap, above
+
+    def _captions(self) -> list[str]:
+        return [self._caption(place) for place in range(len(self._rows[0]))]
+
     def _caption(self, place: int) -> str:
-        """Return the caption of a sample in a plot, in short lines."""
+        """Return the caption of a sample, in short lines."""
         lines = [] if self.titles is None else str(self.titles[place]).split("\n")
-        lines += [] if self.changes is None else wrap(self.changes[place], _CHARACTERS)
-        return "\n".join([*lines, *self._margin(place)])
+        lines += [] if self.changes is None else [self.changes[place]]
+        wrapped = ["\n".join(wrap(visible(line), _CHARACTERS)) for line in lines]
+        return "\n".join([*wrapped, *self._margin(place)])
 
     def _margin(self, place: int) -> list[str]:
         """Return the margins of a sample as one line, or no line."""
@@ -239,21 +252,6 @@ class WorstCasesDisplay:
     def _is_wrong(self, place: int) -> bool:
         """Return True if the worst variant has a negative margin."""
         return self.margins is not None and bool(np.asarray(self.margins)[place, 1] < 0)
-
-    def _repr_html_(self) -> str:
-        pairs = zip(*self._scaled(), strict=True)
-        figures = [self._figure(place, *pair) for place, pair in enumerate(pairs)]
-        return f'<div style="display: flex; flex-wrap: wrap; gap: 1.5em">{"".join(figures)}</div>'
-
-    def _figure(self, place: int, original: np.ndarray, worst: np.ndarray) -> str:
-        """Return both images of a sample with their captions."""
-        number = f"image {place + 1} of {len(self._rows[0])}"
-        lines = [] if self.titles is None else str(self.titles[place]).split("\n")
-        change = "" if self.changes is None else f": {self.changes[place]}"
-        lines += [f"worst case{change}", *self._margin(place)]
-        images = image(original, f"{number}, original"), image(worst, f"{number}, worst case{change}")
-        caption = "<br/>".join(map(escaped, lines))
-        return f'<figure style="margin: 0">{" ".join(images)}<figcaption>{caption}</figcaption></figure>'
 
     def _scaled(self) -> list[np.ndarray]:
         """Return originals and worst variants as colors in [0, 1], (n, height, width, 3) each."""
@@ -285,190 +283,6 @@ def worst_cases(
     worst = np.asarray(dense(estimator.worst_case(X, y))).reshape(np.shape(X))
     changes, margins = _named(estimator, X, worst, y), _margins(estimator, X, worst, y)
     return WorstCasesDisplay(X, worst, shape, titles, changes, margins)
-
-
-@dataclass(repr=False)
-class SupportTransformsDisplay:
-    """Number of support vectors by class and transformation, as a matrix.
-
-    Parameters
-    ----------
-    counts : array-like of int of shape (n_classes, n_transforms)
-        Number of support vectors of each class with each transformation.
-    transforms : sequence of str of length n_transforms
-        Names of the transformations, from left to right.
-    classes : sequence of length n_classes
-        Labels, from top to bottom.
-
-    Attributes
-    ----------
-    ax_ : matplotlib.axes.Axes
-        Axes of the last plot.
-    figure_ : matplotlib.figure.Figure
-        Figure of the last plot.
-
-    Raises
-    ------
-    ValueError
-        If the shape of `counts` does not fit `transforms` and `classes`.
-
-    See Also
-    --------
-    WorstCasesDisplay : Images with their worst-case perturbations.
-
-    Examples
-    --------
-    >>> from structinv.inspection import SupportTransformsDisplay
-    >>> display = SupportTransformsDisplay.from_transforms(["identity", "flip"], [3, 8])
-    >>> [text.get_text() for text in display.ax_.get_xticklabels()]
-    ['identity', 'flip']
-    """
-
-    counts: ArrayLike
-    transforms: Sequence[str]
-    classes: Sequence[Any] | np.ndarray
-
-    def __post_init__(self) -> None:
-        shape = len(self.classes), len(self.transforms)
-        if np.shape(self.counts) != shape or 0 in shape:
-            raise ValueError(
-                f"counts must have shape {shape}, one line per class and one column per transform, got "
-                f"{np.shape(self.counts)}"
-            )
-
-    def __repr__(self) -> str:
-        classes = number_of(len(self.classes), "class", "classes")
-        return f"{type(self).__name__}({classes}, {number_of(len(self.transforms), 'transformation')})"
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        y: ArrayLike,
-        *,
-        order: Sequence[str] | None = None,
-        ax: Axes | None = None,
-    ) -> SupportTransformsDisplay:
-        """Plot the transformations of the support vectors of a fitted kernel SVM.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-            Estimator with `support_`, `support_transforms_` and `classes_`, such as `InvariantSVC`.
-        y : array-like of shape (n_samples,)
-            Labels of the training samples.
-        order : sequence of str, default=None
-            All transformations, from left to right, such as ``oracle.changes(X).names``. By default
-            those that occur, with "identity" first.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to plot on; None makes a new figure.
-
-        Returns
-        -------
-        display : SupportTransformsDisplay
-            Display with `ax_` and `figure_`.
-        """
-        return cls.from_transforms(
-            estimator.support_transforms_,
-            np.asarray(y)[estimator.support_],
-            order=order,
-            classes=estimator.classes_,
-            ax=ax,
-        )
-
-    @classmethod
-    def from_transforms(
-        cls,
-        transforms: ArrayLike,
-        labels: ArrayLike,
-        *,
-        order: Sequence[str] | None = None,
-        classes: ArrayLike | None = None,
-        ax: Axes | None = None,
-    ) -> SupportTransformsDisplay:
-        """Plot the transformations of given support vectors.
-
-        Parameters
-        ----------
-        transforms : array-like of str of shape (m,)
-            Name of the transformation of each support vector.
-        labels : array-like of shape (m,)
-            Label of each support vector.
-        order : sequence of str, default=None
-            All transformations, from left to right. By default those that occur, in the order of their
-            first occurrence, with "identity" first.
-        classes : array-like, default=None
-            All labels, from top to bottom. By default those that occur, sorted.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to plot on; None makes a new figure.
-
-        Returns
-        -------
-        display : SupportTransformsDisplay
-            Display with `ax_` and `figure_`.
-
-        Raises
-        ------
-        ValueError
-            If there is no support vector, if lengths differ, or if `order` or `classes` contains an
-            entry twice or lacks one.
-        """
-        counts, names, groups = transform_counts(transforms, labels, order=order, classes=classes)
-        return cls(counts, names, groups).plot(ax=ax)
-
-    def plot(self, *, ax: Axes | None = None) -> SupportTransformsDisplay:
-        """Plot the counts.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, default=None
-            Axes to plot on; None makes a new figure.
-
-        Returns
-        -------
-        SupportTransformsDisplay
-            The display itself, with `ax_` and `figure_`.
-        """
-        counts, lines = np.asarray(self.counts), [str(label) for label in self.classes]
-        n_classes, n_names = counts.shape
-        width = 0.36 * n_names + 0.08 * max(map(len, lines)) + 1.8
-        axes = single_axes(ax, width, 0.3 * n_classes + 2.2)
-        axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, counts.max()), aspect="auto")
-        axes.set_xticks(range(n_names), self.transforms, rotation=90, fontsize=8)
-        axes.set_yticks(range(n_classes), lines)
-        axes.set(ylabel="class", title="number of support vectors")
-        for (row, column), number in np.ndenumerate(counts):
-            color = "white" if number > 0.6 * counts.max() else "black"
-            axes.text(column, row, f"{number:d}", ha="center", va="center", color=color, fontsize=7)
-        self.ax_, self.figure_ = axes, axes.figure
-        return self
-
-
-def transform_counts(
-    transforms: ArrayLike,
-    labels: ArrayLike,
-    *,
-    order: Sequence[str] | None = None,
-    classes: ArrayLike | None = None,
-) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Count support vectors by class and transformation.
-
-    The result has the counts, the names of the transformations and the classes.
-    """
-    names, groups = np.asarray(transforms), np.asarray(labels)
-    if names.ndim != 1 or not len(names):
-        raise ValueError(f"transforms must name one support vector or more, got shape {names.shape}")
-    if groups.shape != names.shape:
-        raise ValueError(f"labels must have shape {names.shape}, as transforms, got {groups.shape}")
-    # Python's sort is stable, and dict keeps the order of appearance.
-    columns = sorted(dict.fromkeys(names.tolist()), key=lambda name: name != "identity")
-    columns = columns if order is None else list(order)
-    lines = np.unique(groups) if classes is None else np.asarray(classes)
-    column_of = _places("order", "transforms", columns, names.tolist())
-    line_of = _places("classes", "labels", lines.tolist(), groups.tolist())
-    counts = np.zeros((len(lines), len(columns)), dtype=np.int64)
-    np.add.at(counts, (line_of, column_of), 1)
-    return counts, columns, lines
 
 
 def name_changes(
@@ -545,17 +359,6 @@ def _margins(estimator: Any, X: Any, worst: np.ndarray, y: ArrayLike) -> np.ndar
     images = np.concatenate([np.asarray(dense(X)), worst])
     certificate = estimator.certify(images, np.tile(np.asarray(y), 2), oracle=Identity())
     return certificate.attacked.reshape(2, -1).T
-
-
-def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> list[int]:
-    """Return the index of each wanted value among the entries of an argument."""
-    places = {entry: place for place, entry in enumerate(entries)}
-    if len(places) < len(entries):
-        raise ValueError(f"{name} must not repeat an entry, got {entries}")
-    missing = [entry for entry in dict.fromkeys(wanted) if entry not in places]
-    if missing:
-        raise ValueError(f"{name} must contain all {other}, but {missing[0]!r} is missing in {entries}")
-    return [places[entry] for entry in wanted]
 
 
 def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:

@@ -40,7 +40,7 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
 
     See Also
     --------
-    MarginsDisplay : Plot of these margins.
+    structinv.structures.Sequence : Structure of sequences.
 
     Examples
     --------

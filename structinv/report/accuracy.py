@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..oracles import InvarianceOracle
 from ..utils.html import Html
 from ..utils.parameters import check_integer
 from ..utils.summaries import Table, how_many, percent
-from ..utils.svg import Line, line_plot
+from .pictures import COLORS, picture
 from .section import Section, interval, share
 from .subject import Subject
 
@@ -101,13 +102,20 @@ def _curve(found: Levels, x_label: str) -> Html:
     numbers = list(found.by_number)
     attacked = [each.attacked_accuracy for each in found.by_number.values()]
     certified = [each.accuracy for each in found.by_number.values()]
-    alt = (
+
+    def draw(figure: Any) -> None:
+        axes, places = figure.subplots(), np.array(numbers, dtype=np.float64)
+        axes.plot(places, certified, "o-", color=COLORS[0], label="certified")
+        # Equal lines would hide each other.
+        if not np.array_equal(attacked, certified):
+            axes.plot(places, attacked, "s--", color=COLORS[1], label="under attack")
+        axes.set(xlabel=x_label, ylabel="accuracy", ylim=(0.0, 1.03))
+        axes.locator_params(axis="x", integer=True)
+        axes.yaxis.set_major_formatter("{x:.0%}")
+        axes.legend()
+
+    return picture(
+        draw,
         f"Certified accuracy is {percent(certified[0])} for {numbers[0]} edits and "
-        f"{percent(certified[-1])} for {numbers[-1]} edits."
+        f"{percent(certified[-1])} for {numbers[-1]} edits.",
     )
-    lines = [Line("certified", numbers, certified)]
-    # Equal lines would hide each other.
-    if not np.array_equal(attacked, certified):
-        lines.append(Line("under attack", numbers, attacked))
-    plot = line_plot(lines, alt, x_label=x_label, y_label="accuracy", shares=True)
-    return Html(plot)

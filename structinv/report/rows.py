@@ -23,10 +23,12 @@ from ..inspection import Explanation, explain_edit
 from ..inspection.detection import Detection, detection_under_all_kinds
 from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
-from ..utils.html import Html, Part, escaped, image, marked
+from ..utils.html import Html, Part, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, named_values, percent
 from ..utils.ties import best_first
+from ..utils.visible import visible
+from .pictures import picture
 from .section import Content, Section, heading, share
 from .subject import Subject, oracle_name, short_name
 
@@ -35,6 +37,8 @@ _MOST_FEATURES = 12
 _MOST_EDITED = 12
 # An effect below this share of the largest one counts as none.
 _NO_EFFECT = 1e-6
+# Images beside each other.
+_MOST_IN_A_LINE = 5
 
 
 class RowSubject(Subject):
@@ -141,16 +145,22 @@ class RowSubject(Subject):
         scale = float(np.abs(weights).max()) or 1.0
         assert self.shape is not None
         form = (self.shape.height, self.shape.width, self.shape.channels)
-        figures = []
-        for name, row in zip(names, weights, strict=True):
-            # A mean over channels is gray.
-            pixels = 0.5 + 0.5 * row.reshape(form).mean(axis=2) / scale
-            figures.append(
-                f"<figure>{image(pixels, f'weights of {name}', width=112)}"
-                f"<figcaption>{escaped(name)}</figcaption></figure>"
-            )
-        explanation = "White pixels raise the score of the class, black pixels lower it."
-        return [explanation, Html(f'<div class="row">{"".join(figures)}</div>')]
+        columns = min(len(names), _MOST_IN_A_LINE)
+        lines = -(-len(names) // columns)
+
+        def draw(figure: Any) -> None:
+            panels = np.ravel(figure.subplots(lines, columns, squeeze=False))
+            for panel in panels:
+                panel.set_axis_off()
+            for panel, name, row in zip(panels, names, weights, strict=False):
+                # A mean over channels is gray.
+                panel.imshow(row.reshape(form).mean(axis=2), cmap="gray", vmin=-scale, vmax=scale)
+                panel.set_title(visible(name), fontsize=9)
+
+        return [
+            "White pixels raise the score of the class, black pixels lower it.",
+            picture(draw, f"weights of {', '.join(names)}", 1.2 * columns, 1.4 * lines),
+        ]
 
     def _weights(self) -> Content:
         """Return tables of the features with the largest effects on the scores of the test data."""
@@ -205,9 +215,10 @@ class RowSubject(Subject):
             return Section("examples", "Worst perturbations", content)
         rows, labels = some_rows(self.X, chosen), self.labels[chosen]
         if self.shape is not None:
-            titles = [self._title(number) for number in chosen]
+            titles = [self._title(number).replace(": ", "\n", 1) for number in chosen]
             found = worst_cases(self.model, dense(rows), labels, shape=self.shape, titles=titles)
-            content.append(Html(found._repr_html_()))
+            alt = "original images above their worst cases: " + "; ".join(titles)
+            content.append(picture(lambda figure: found.plot(ax=figure.subplots()), alt, *found.inches))
         else:
             for place, number in enumerate(chosen.tolist()):
                 row = rows[place : place + 1]

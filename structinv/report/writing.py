@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -88,7 +89,7 @@ def write(
     NotFittedError
         If the model is not fitted.
     ModuleNotFoundError
-        If jinja2 is not installed.
+        If jinja2 or matplotlib is not installed.
     OSError
         If the file cannot be written; an existing file is unchanged.
 
@@ -250,13 +251,15 @@ def _chosen(subject: Subject, certificate: Any, number: int) -> np.ndarray:
 
 def _template() -> Any:
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ModuleNotFoundError:
+        jinja2, _ = map(import_module, ("jinja2", "matplotlib"))
+    except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            'reports require jinja2, which is not installed: pip install "structinv[plot]"'
+            f'reports require {error.name}, which is not installed: pip install "structinv[plot]"'
         ) from None
-    environment = Environment(
-        loader=PackageLoader(__name__.rpartition(".")[0]), autoescape=True, undefined=StrictUndefined
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__name__.rpartition(".")[0]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
     )
     # It also shows characters that are invisible, which autoescape leaves unchanged.
     environment.filters["shown"] = lambda text: html.Html(html.escaped(text))

@@ -14,7 +14,6 @@ from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.summaries import Table, Tabulated, named_values
-from ..utils.svg import Line, line_plot
 
 
 class Status(Enum):
@@ -226,30 +225,6 @@ class Solution(Tabulated):
         if self.solver:
             values["solver"] = self.solver
         return named_values(f"Solution: {self.outcome}", values, [f"Advice: {self.advice}"])
-
-    def gap_plot(self) -> str:
-        """Return a plot of the relative duality gap over time, as an SVG element.
-
-        Without times, as in some model files, the horizontal axis has the number of iterations.
-
-        Returns
-        -------
-        str
-            SVG element; empty unless two checks had finite bounds with a positive gap.
-        """
-        gaps = np.array([(one.primal - one.dual) / max(one.primal, _TINY) for one in self.history])
-        if np.count_nonzero(np.isfinite(gaps) & (gaps > 0)) < 2:
-            return ""
-        # Model files may lack times.
-        quantity = "seconds" if any(each.seconds for each in self.history) else "iterations"
-        name = quantity if quantity == "seconds" else "iteration"
-        line = Line("relative duality gap", [getattr(each, name) for each in self.history], gaps)
-        after = getattr(self, quantity)
-        alt = f"The relative duality gap is {self.relative_gap:.2g} after {after:.3g} {quantity}."
-        return line_plot([line], alt, x_label=quantity, y_label="relative gap", log=True)
-
-    def _repr_html_(self) -> str:
-        return self._table().html(self.gap_plot())
 
     @property
     def outcome(self) -> str:

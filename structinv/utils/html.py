@@ -1,14 +1,9 @@
-"""HTML of results: escaped text, tables, marked edits and images."""
+"""HTML of results: escaped text, tables and marked edits."""
 
 from __future__ import annotations
 
-import struct
-import zlib
-from base64 import b64encode
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
-
-import numpy as np
 
 from .visible import shortened, visible
 
@@ -47,7 +42,7 @@ def escaped(text: object) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], columns: Sequence[str], left: Collection[int]) -> str:
-    """Return an HTML table in a box that scrolls; the columns `left` are aligned left."""
+    """Return an HTML table in a box that scrolls, with `left` columns aligned left."""
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         found = []
@@ -79,33 +74,3 @@ def marked(parts: Iterable[Part]) -> str:
         before, after = _MARKS.get(kind, ("", ""))
         pieces.append(f"{before}{escaped(shortened(text, _MOST_KEPT))}{after}" if text else "")
     return f'<p dir="auto" style="white-space: pre-wrap; overflow-wrap: anywhere">{"".join(pieces)}</p>'
-
-
-def image(pixels: np.ndarray, alt: str, *, width: int = 96) -> str:
-    """Return an image element with its pixels, a PNG without smoothing.
-
-    Shapes: `pixels` (height, width) or (height, width, 3).
-    """
-    content = b64encode(png(pixels)).decode("ascii")
-    style = f"width: {width}px; max-width: 100%; image-rendering: pixelated"
-    return f'<img alt="{escaped(alt)}" src="data:image/png;base64,{content}" style="{style}"/>'
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """Return the content of a PNG file with 8 bits per channel.
-
-    Shapes: `pixels` (height, width) or (height, width, 3).
-    """
-    values = np.rint(255 * np.clip(pixels, 0.0, 1.0)).astype(np.uint8)
-    height, width = values.shape[:2]
-    colors = 2 if values.ndim == 3 else 0
-    lines = values.reshape(height, -1)
-    # Each line of a PNG begins with the number of its filter; 0 is none.
-    data = np.hstack([np.zeros((height, 1), dtype=np.uint8), lines]).tobytes()
-    header = struct.pack(">IIBBBBB", width, height, 8, colors, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(data, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
