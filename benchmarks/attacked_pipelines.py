@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mail import add_data_option, load_mailboxes, require
-from report import parser_of, table, write_record
+from mail import FILES, load_mailboxes
+from report import parser_of, require, table, write_record
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, train_test_split
@@ -211,11 +211,10 @@ def count(
 
 def main() -> None:
     names = list(cases())
-    parser = parser_of(__doc__, names)
-    add_data_option(parser)
+    parser = parser_of(__doc__, names, data="enron_spam/ and spamassassin/")
     parser.add_argument("--share", type=float, default=1.0, help="of the random edits")
     options = parser.parse_args()
-    require(options.data, "enron")
+    require(options.data, FILES["enron"])
     warnings.simplefilter("ignore")
     total = np.zeros(6, dtype=int)
     headers = ["certified", "edited texts", "changed", "below", "attacked", "turned"]

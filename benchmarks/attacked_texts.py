@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from mail import add_data_option
 from report import mean_text, parser_of, table, write_record
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
@@ -116,8 +115,7 @@ def one_split(texts: list[str], y: np.ndarray, seed: int) -> dict[str, list[floa
 
 
 def main() -> None:
-    parser = parser_of(__doc__, repeats=3)
-    add_data_option(parser)
+    parser = parser_of(__doc__, repeats=3, data="enron_spam/ and spamassassin/")
     options = parser.parse_args()
     texts, y = sms(options.data)
     splits = [one_split(texts, y, seed) for seed in range(options.repeats)]

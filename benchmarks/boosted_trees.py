@@ -8,11 +8,9 @@ fewer than ten training apps have are left out, for all methods. The protocol is
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,10 +107,7 @@ def one_split(X: sp.csr_matrix, y: np.ndarray, seed: int) -> dict[str, list[floa
 
 
 def main() -> None:
-    parser = parser_of(__doc__, repeats=3)
-    parser.add_argument(
-        "--data", type=Path, default=Path(os.environ.get("STRUCTINV_DATA", "../shared/data"))
-    )
+    parser = parser_of(__doc__, repeats=3, data="malware/")
     options = parser.parse_args()
     X, y = load(options.data)
     splits = [one_split(X, y, seed) for seed in range(options.repeats)]

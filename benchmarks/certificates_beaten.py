@@ -8,12 +8,11 @@ margin minus its certified bound. It is never negative, and near 0 if a draw is 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
 
-from report import add_record_option, table, write_record
+from report import parser_of, table, write_record
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -22,9 +21,8 @@ from tests.random_edits import beaten
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--edits", type=int, default=100_000, help="of each model and way to draw them")
-    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     rows, total, all_beaten = [], 0, 0

@@ -11,7 +11,6 @@ by L-BFGS and as averaged perceptron, with its defaults, in the same run. The pr
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from digits import add_data_option, require
-from report import add_record_option, table, versions, write_record
+from report import parser_of, require, table, versions, write_record
 from sequences import memory
 
 from structinv.datasets import conll_features, load_conll
@@ -173,8 +171,7 @@ def with_noise(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_data_option(parser, "conll2000/")
+    parser = parser_of(__doc__, data="conll2000/")
     parser.add_argument("--candidates", nargs="+", type=float, default=[0.05, 0.07, 0.1, 0.15, 0.2])
     parser.add_argument("--passes", type=int, default=6, help="most sweeps to choose from")
     parser.add_argument("--C", type=float, default=0.1, help="of the fit to a gap")
@@ -183,7 +180,6 @@ def main() -> None:
     parser.add_argument("--noisy", type=int, default=2500, help="sentences with noisy labels")
     parser.add_argument("--noisy-C", nargs="+", type=float, default=[0.1, 0.3])
     parser.add_argument("--only-noisy", action="store_true", help="leave out all but noisy labels")
-    add_record_option(parser)
     arguments = parser.parse_args()
     files = [FOLDER / "train.txt.xz", FOLDER / "test.txt.xz"]
     require(arguments.data, *files)

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from mail import Corpus, add_data_option, load_mailboxes, require
-from report import add_record_option, table, versions, write_record
+from mail import FILES, Corpus, load_mailboxes
+from report import parser_of, require, table, versions, write_record
 
 from structinv.oracles import FScale
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
@@ -107,22 +107,18 @@ def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> 
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser)
+    parser = parser_of(__doc__, data="enron_spam/ and spamassassin/")
     parser.add_argument("--lam", nargs="+", type=float, default=[0.01, 0.001])
     parser.add_argument("--gap", type=float, default=1e-5, help="relative gap to stop at")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a run")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=5)
-    add_record_option(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     options = parse()
-    require(options.data, "enron")
+    require(options.data, FILES["enron"])
     warnings.simplefilter("ignore")  # gaps and statuses are in the table
     bags = Corpus(load_mailboxes(options.data, spamassassin=False)).bags(TRAIN, form="log")
     print(f"{versions()}\n")

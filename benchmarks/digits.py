@@ -7,10 +7,7 @@ from the environment variable ``STRUCTINV_DATA``, else from ``../shared/data``. 
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from report import require
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
@@ -54,24 +52,6 @@ class Outcome:
     def plain(self) -> dict[str, Any]:
         """For JSON, which has no NaN."""
         return asdict(self) | {"gap": None if np.isnan(self.gap) else self.gap}
-
-
-def add_data_option(parser: argparse.ArgumentParser, needs: str = "mnist/") -> None:
-    """Add ``--data`` to a benchmark's options."""
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("STRUCTINV_DATA", "../shared/data")),
-        help=f"folder with {needs} (default: $STRUCTINV_DATA or ../shared/data)",
-    )
-
-
-def require(folder: Path, *files: Path) -> None:
-    """End the process with one line if a file that is needed is absent."""
-    for file in files:
-        if not (folder / file).is_file():
-            print(f"skipped: {folder / file} is absent (set --data or STRUCTINV_DATA)")
-            sys.exit(0)
 
 
 def load_mnist(folder: Path, part: str) -> Rows:

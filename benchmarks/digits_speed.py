@@ -47,7 +47,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from digits import Rows, add_data_option, draw_rows, load_mnist, votes
+from digits import Rows, draw_rows, load_mnist, votes
 from report import Line, parser_of, show, versions
 from sklearn.svm import SVC
 from speed import memory_mark, take_turns
@@ -285,8 +285,7 @@ def run(bench: Bench, options: argparse.Namespace) -> list[Line]:
 
 
 def parse() -> argparse.Namespace:
-    parser = parser_of(__doc__, ALL_ROWS, 3)
-    add_data_option(parser)
+    parser = parser_of(__doc__, ALL_ROWS, 3, data="mnist/")
     parser.add_argument("--seed", type=int, default=0, help="which digits are drawn")
     parser.add_argument("--per-class", type=int, default=50, help="digits per class")
     parser.add_argument("--side", type=int, default=SIDE, help="pixels a side, at most 28")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from digits import Rows
-from report import table
+from report import mean_text, table
 from scipy import linalg
 from sklearn.model_selection import StratifiedKFold
 
@@ -108,9 +108,7 @@ def print_table(title: str, found: dict[str, Line], key: str) -> None:
     headers = ["", "features", "parameters", "error, folds", "error, test", "features, s", "model, s"]
     rows = []
     for name, line in found.items():
-        held = f"{100 * np.mean(line.folds):.2f}"
-        if len(line.folds) == FOLDS:
-            held += f" ± {100 * np.std(line.folds, ddof=1) / np.sqrt(FOLDS):.2f}"
+        held = mean_text(100 * np.array(line.folds), ".2f")
         error = 100 * np.sqrt(line.error * (1 - line.error) / line.tested)
         params = ", ".join(f"{key} {value:g}" for key, value in line.params.items())
         rows.append([

@@ -7,7 +7,6 @@ included. All models have a Gaussian kernel and C = 10, on pixels in [0, 1]. The
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -15,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from digits import Rows, add_data_option, draw_rows, load_mnist
-from report import add_record_option, mcnemar, table, versions, write_record
+from digits import Rows, draw_rows, load_mnist
+from report import mean_text, parser_of, table, versions, write_record
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -81,7 +80,6 @@ def outcome(model: Any, changes: InvarianceOracle, train: Rows, test: Rows) -> d
         certified = float(model.certify(few, labels, oracle=changes).accuracy)
     return {
         "error": float(np.mean(wrong)),
-        "wrong": np.flatnonzero(wrong).tolist(),
         "seconds": seconds,
         "support": terms(model),
         "all": float(np.mean(np.all(guesses == labels[:, None], axis=1))),
@@ -94,46 +92,24 @@ def cell(runs: Sequence[Mapping[str, Any]], what: str, scale: float, form: str) 
     numbers = scale * np.array([run[what] for run in runs])
     if np.isnan(numbers[0]):
         return "none"
-    if len(numbers) < 2:
-        return f"{numbers[0]:{form}}"
-    return f"{np.mean(numbers):{form}} ± {np.std(numbers, ddof=1) / np.sqrt(len(numbers)):{form}}"
+    return mean_text(numbers, form)
 
 
 def print_tables(found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> None:
-    """Print one table per size, and McNemar's tests against SVC and InvariantSVC."""
+    """Print one table per size."""
     heads = ["", "error, %", "seconds", "support vectors", "robust, %", "certified, %"]
     looks = (("error", 100.0, ".2f"), ("seconds", 1.0, ".1f"), ("support", 1.0, ".0f"),
              ("all", 100.0, ".1f"), ("certified", 100.0, ".1f"))  # fmt: skip
-    others = [name for name in ("SVC", "InvariantSVC") if name in found]
     for size in next(iter(found.values())):
         lines = [[name, *(cell(runs[size], *look) for look in looks)] for name, runs in found.items()]
         print(table(f"{size} digits", heads, lines, key=f"{size}"))
-        lines = [
-            [name, *(compared(runs[size], found[other][size]) for other in others)]
-            for name, runs in found.items()
-        ]
-        heads_of = ["", *(f"against {other}" for other in others)]
-        title = f"{size} digits: right here alone, there alone (all draws), p of the first draw"
-        print(table(title, heads_of, lines, key=f"tests_{size}"))
-
-
-def compared(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
-    """Return counts over all draws, and the exact test of the first draw."""
-    pairs = [(set(one["wrong"]), set(two["wrong"])) for one, two in zip(runs, others, strict=True)]
-    mine, theirs = (sum(len(p[1 - k] - p[k]) for p in pairs) for k in (0, 1))
-    first = len(pairs[0][1] - pairs[0][0]), len(pairs[0][0] - pairs[0][1])
-    return f"{mine} {theirs} {mcnemar(*first):.0e}" if sum(first) else ""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "mnist/")
+    parser = parser_of(__doc__, data="mnist/")
     parser.add_argument("--sizes", nargs="+", type=int, default=[500, 1000])
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--machines", nargs="+", help="some of them; all by default")
-    add_record_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{versions()}\n")
@@ -155,8 +131,7 @@ def main() -> None:
                 made = clone(model).set_params(**params)
                 line = outcome(made, changes, (train[0][rows], train[1][rows]), test)
                 found[name][size].append(line | {"params": params})
-                told = {key: value for key, value in line.items() if key != "wrong"}
-                print(f"draw {seed}, {size}, {name}: {told} {params}", file=sys.stderr, flush=True)
+                print(f"draw {seed}, {size}, {name}: {line} {params}", file=sys.stderr, flush=True)
     print_tables(found)
     write_record(options.record, "MNIST, the first 2000 test digits", seeds=f"{options.draws} draws")
 

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import scipy.io
-from digits import add_data_option
 from digits_speed import machine
 from report import Line, parser_of, show, versions
 from scipy.spatial.distance import pdist
@@ -153,8 +152,7 @@ def child(folder: Path) -> None:
 
 
 def main() -> None:
-    parser = parser_of(__doc__, repeats=15)
-    add_data_option(parser)
+    parser = parser_of(__doc__, repeats=15, data="mnist/")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

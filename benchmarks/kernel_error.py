@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from digits import MNIST, add_data_option, load_mnist
+from digits import MNIST, load_mnist
 from digits_speed import machine
 from report import Line, parser_of, show, table, versions
 from scipy.spatial.distance import pdist
@@ -135,8 +135,7 @@ def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int,
 
 
 def main() -> None:
-    parser = parser_of(__doc__, repeats=5)
-    add_data_option(parser)
+    parser = parser_of(__doc__, repeats=5, data="mnist/")
     parser.add_argument("--changes", nargs="+", type=int, default=[1, 5, 21])
     parser.add_argument("--columns", nargs="+", type=int, default=[50, 100, 200, 500, 1000, 2000, 5000])
     parser.add_argument("--seeds", type=int, default=5)

@@ -19,11 +19,8 @@ Choices, made once and before any result:
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -87,25 +84,6 @@ class Corpus:
         rest = {name: (weigh(self.counts[name][:, known], form), self.labels[name]) for name in others}
         y = np.concatenate([self.labels[name] for name in train])
         return Bags(weigh(counts[:, known], form), y, rest)
-
-
-def add_data_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--data`` to a benchmark's options."""
-    default = os.environ.get("STRUCTINV_DATA", "../shared/data")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(default),
-        help="folder with enron_spam/ and spamassassin/ (default: $STRUCTINV_DATA or ../shared/data)",
-    )
-
-
-def require(folder: Path, *kinds: str) -> None:
-    """End the process with one line if a file that is needed is absent."""
-    for kind in kinds:
-        if not (folder / FILES[kind]).is_file():
-            print(f"skipped: {folder / FILES[kind]} is absent (set --data or STRUCTINV_DATA)")
-            sys.exit(0)
 
 
 def load_mailboxes(folder: Path, *, spamassassin: bool = True) -> dict[str, Mailbox]:

@@ -7,14 +7,13 @@ damage. The protocol is in `docs/evidence/trust.md`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-from report import add_record_option, table, write_record
+from report import parser_of, table, write_record
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -35,10 +34,9 @@ def portion(first: int, last: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--answers", type=int, default=10_000, help="number of damaged results")
     parser.add_argument("--portion", type=int, nargs=2, metavar=("FIRST", "LAST"))
-    add_record_option(parser)
     arguments = parser.parse_args()
     if arguments.portion:
         return portion(*arguments.portion)

@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from digits import add_data_option, load_mnist
-from report import add_record_option, table, versions, write_record
+from digits import load_mnist
+from report import parser_of, table, versions, write_record
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC
@@ -208,8 +208,7 @@ def training_sets(arguments: argparse.Namespace) -> list[Rows]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_data_option(parser)
+    parser = parser_of(__doc__, data="mnist/")
     parser.add_argument("--sets", nargs="+", default=["text20", "text1000"])
     parser.add_argument("--rows", nargs="+", type=int, default=[10_000])
     parser.add_argument("--digits-C", nargs="+", type=float, default=[0.001, 0.01])
@@ -217,7 +216,6 @@ def main() -> None:
     parser.add_argument("--oracles", nargs="+", default=list(ORACLES))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tight", type=float, default=1e-3)
-    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     warm_up()

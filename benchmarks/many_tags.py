@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import sklearn_crfsuite
 from conll import FOLDER, timed
-from digits import add_data_option, require
-from report import parser_of, table, write_record
+from report import parser_of, require, table, write_record
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantStructuredSVC
@@ -69,8 +68,7 @@ def measured(method: str, train: tuple[Examples, Labels], test: tuple[Examples, 
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    add_data_option(parser, "conll2000/")
+    parser = parser_of(__doc__, data="conll2000/")
     options = parser.parse_args()
     files = FOLDER / "train.txt.xz", FOLDER / "test.txt.xz"
     require(options.data, *files)

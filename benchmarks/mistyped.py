@@ -23,8 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from digits import add_data_option, require
-from report import add_record_option, table, versions, write_record
+from report import parser_of, require, table, versions, write_record
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantStructuredSVC
@@ -258,15 +257,13 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_data_option(parser, "conll2000/")
+    parser = parser_of(__doc__, data="conll2000/")
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--sentences", type=int, default=300, help="to train on, from the first")
     parser.add_argument("--certified", type=int, default=200, help="test sentences, from the first")
     parser.add_argument("--tol", type=float, default=0.2, help="relative gap of the last fits")
     parser.add_argument("--seconds", type=float, default=70.0, help="limit of a fit")
     parser.add_argument("--jobs", type=int, default=1, help="settings at a time")
-    add_record_option(parser)
     options = parser.parse_args()
     require(options.data, FOLDER / "train.txt.xz", FOLDER / "test.txt.xz")
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from digits import add_data_option, load_mnist
-from report import mcnemar, table, versions, write_json
+from digits import load_mnist
+from report import mcnemar, parser_of, table, versions, write_json, write_record
 from scipy import ndimage
 
 from structinv.embeddings import PatchOrbits
@@ -299,6 +299,7 @@ def main() -> None:
         checkpoint(arguments, curve, listed, machine)
         print(curve[-1], flush=True)
     report(curve)
+    write_record(arguments.record, "MNIST, 60000 digits for training, 10000 for testing")
 
 
 def resume(folder: Path, kernel: Kernel, view: View, n_rows: int):
@@ -363,8 +364,7 @@ def report(curve) -> None:
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_data_option(parser)
+    parser = parser_of(__doc__, data="mnist/")
     parser.add_argument("--out", type=Path, default=Path("mnist_full"))
     parser.add_argument(
         "--transforms", choices=TRANSFORMS, nargs="+", default=["affine"] * 6 + ["composed"],

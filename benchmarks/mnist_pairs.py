@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from digits import Rows, add_data_option, gaussian, load_mnist, squared_distances
-from report import add_record_option, table, versions, write_record
+from digits import Rows, gaussian, load_mnist, squared_distances
+from report import parser_of, table, versions, write_record
 from scipy.stats import ttest_rel, wilcoxon
 
 from structinv import RepresenterClassifier, VirtualSVC
@@ -235,14 +235,10 @@ def tests(ours: np.ndarray, theirs: np.ndarray) -> list[str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser)
+    parser = parser_of(__doc__, data="mnist/")
     names = ["".join(map(str, pair)) for pair in PAIRS]
     parser.add_argument("--pairs", nargs="+", choices=names, default=names)
     parser.add_argument("--draws", type=int, default=20)
-    add_record_option(parser)
     return parser.parse_args()
 
 

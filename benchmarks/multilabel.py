@@ -11,8 +11,6 @@ time.
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import add_record_option, table, versions, write_record
+from report import parser_of, require, table, versions, write_record
 from sklearn.model_selection import KFold
 from sklearn.svm import LinearSVC
 
@@ -28,6 +26,7 @@ from structinv import InvariantStructuredSVC
 from structinv.oracles import Box, FDrop, InvarianceOracle
 from structinv.structures import Multilabel
 
+FILE = Path("scene", "scene.npz")
 GRID = (0.03, 0.1, 0.3, 1.0)
 
 
@@ -74,19 +73,13 @@ def chosen(X: np.ndarray, Y: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(os.environ.get("STRUCTINV_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=default, help="folder with scene/scene.npz")
+    parser = parser_of(__doc__, data="scene/")
     parser.add_argument("--radius", type=float, default=0.01)
     parser.add_argument("--drops", type=int, default=2)
     parser.add_argument("--tol", type=float, default=1e-2)
-    add_record_option(parser)
     arguments = parser.parse_args()
-    file = arguments.data / "scene" / "scene.npz"
-    if not file.is_file():
-        print(f"skipped: {file} is absent (set --data or STRUCTINV_DATA)")
-        return
-    content = np.load(file)
+    require(arguments.data, FILE)
+    content = np.load(arguments.data / FILE)
     X, X_test = with_constant(content["X_train"]), with_constant(content["X_test"])
     Y, Y_test = content["Y_train"].astype(int), content["Y_test"].astype(int)
     C = chosen(X, Y)

@@ -10,7 +10,6 @@ another person (identification). The protocol is in `docs/evidence/sets.md`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -23,21 +22,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
-from digits import add_data_option, folds_of, require, squared_distances
-from digits_small_sample import mean_and_error
-from report import add_record_option, table, versions, write_record
+from digits import folds_of, squared_distances
+from report import mean_text, parser_of, require, table, versions, write_record
 from scipy.io import loadmat
 from scipy.ndimage import gaussian_filter, median_filter
 from scipy.signal import wiener
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from structinv.kernels import Gaussian, SetKernel, psd_corrected
 from structinv.metrics import set_distance
 from structinv.oracles import Box
 
 FACES = Path("olivetti", "olivettifaces.mat")
-SIDES = (16, 32)
+SIDE = 32
 TIMES = (1.0, 2.0, 4.0, 8.0)
 CS = (1.0, 10.0, 100.0)
 RADII = (0.0, 2.5, 5.0, 10.0, 20.0, 40.0)
@@ -242,43 +239,28 @@ class Draw:
         }
         return min(tried, key=tried.__getitem__)
 
-    def measure(self, way: Way, point: Point) -> dict[str, Any]:
-        """Return errors of a model on the test faces of all noises."""
+    def measure(self, way: Way, point: Point) -> dict[str, float]:
+        """Return errors of a model on the test faces of all noises, in percent."""
         distances, (times, C) = self.tables[way], point
         sigma = distances.sigma(times)
         values = [gaussian(part, sigma) for part in distances.test.values()]
-        (K, *asked), least = clipped(gaussian(distances.among, sigma), *values)
+        (K, *asked), _ = clipped(gaussian(distances.among, sigma), *values)
         found = one_against_all(K, self.y, range(40), C, asked)
-        result: dict[str, Any] = {"way": way._asdict(), "times": times, "C": C, "least": least}
-        result["balanced"] = {
-            name: balanced_error(part, self.y_test, range(40))
+        return {
+            name: 100 * balanced_error(part, self.y_test, range(40))
             for name, part in zip(NOISES, found, strict=True)
         }
-        result["identified"] = {
-            name: float(np.mean(np.argmax(part, axis=1) != self.y_test))
-            for name, part in zip(NOISES, found, strict=True)
-        }
-        return result
 
 
 ONLY_FILTERS = [Way(name) for name in FILTERS]
 BOXES = [Way(radius=radius) for radius in RADII]
 
 
-def check_clipped(faces: np.ndarray) -> float:
-    """Return the largest difference between these matrices and those of the library."""
-    train, new = faces[:100], faces[100:150]
-    kernel = psd_corrected(SetKernel(Box(10.0), Gaussian(500.0)), train, "clip")
-    tables = [gaussian(set_distance(Box(10.0), X, train), 500.0) for X in (train, new)]
-    found, _ = clipped(*tables)
-    return float(np.max(np.abs(found[1] - kernel(new, train))))
-
-
-def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Run all models on one draw, for each noise, each t and each filter."""
+def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, dict[str, dict[str, float]]]:
+    """Errors in percent on all noises, by the noise of the choice and the model."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
-    found: dict[str, Any] = {"chosen": {}, "by t": {}, "by filter": {}}
+    found: dict[str, Any] = {}
     quick = sklearn.config_context(assume_finite=True, skip_parameter_validation=True)
     with threadpool_limits(1), quick:
         draw = Draw(faces, y, seed)
@@ -290,123 +272,38 @@ def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, Any]:
                 "box": BOXES,
                 "box on filtered": [best._replace(radius=radius) for radius in RADII],
             }
-            by_filter = {way.filter: [way] for way in ONLY_FILTERS}
-            by_t = {f"{way.radius:g}": [way] for way in BOXES}
-            for part, kinds in (("chosen", sets), ("by t", by_t), ("by filter", by_filter)):
-                found[part][noise] = {
-                    name: draw.measure(*draw.choose(ways, noise)) for name, ways in kinds.items()
-                }
-    side = int(np.sqrt(faces.shape[1]))
-    seconds = time.perf_counter() - start
-    print(f"{side} x {side}, draw {seed}: {seconds:.0f} s", file=sys.stderr, flush=True)
+            found[noise] = {name: draw.measure(*draw.choose(ways, noise)) for name, ways in sets.items()}
+    print(f"draw {seed}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     return found
 
 
-def numbers(
-    runs: Sequence[dict[str, Any]], part: str, name: str, chosen: str, noise: str, what: str
-) -> np.ndarray:
-    """Return errors in percent on one noise of a model chosen for another, by draw."""
-    return np.array([100 * run[part][chosen][name][what][noise] for run in runs])
+def print_errors(runs: Sequence[dict[str, Any]], known: bool) -> None:
+    """Print the errors of all models on all noises, and differences."""
 
+    def of(name: str, noise: str) -> np.ndarray:
+        return np.array([run[noise if known else "clean"][name][noise] for run in runs])
 
-def print_errors(runs: Sequence[dict[str, Any]], title: str, known: bool) -> None:
-    """Print both errors of all models on all noises, and differences."""
-    head = ["", *NOISES]
-    names = list(runs[0]["chosen"]["clean"])
-
-    def of(name: str, noise: str, what: str) -> np.ndarray:
-        return numbers(runs, "chosen", name, noise if known else "clean", noise, what)
-
-    for what in ("balanced", "identified"):
-        rows = [
-            [name, *(mean_and_error(of(name, one, what), ".1f") for one in NOISES)] for name in names
-        ]
-        for name, other in (("box", "plain"), ("box", "filter"), ("box on filtered", "filter")):
-            found = [of(name, one, what) - of(other, one, what) for one in NOISES]
-            rows.append([f"{name} - {other}", *(mean_and_error(one, "+.1f") for one in found)])
-        error = "balanced error" if what == "balanced" else "identification error"
-        print(table(f"{title}: {error}, %", head, rows))
-
-
-def print_clean(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """Print the errors on clean faces of parameters that were chosen for a noise."""
-    rows = []
-    for name in runs[0]["chosen"]["clean"]:
-        found = [numbers(runs, "chosen", name, noise, "clean", "balanced") for noise in NOISES]
-        rows.append([name, *(mean_and_error(one, ".1f") for one in found)])
-    print(table(f"{title}: balanced error on clean faces, %", ["chosen for", *NOISES], rows))
-
-
-def print_parts(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """Print errors by t and by filter, differences, and smallest eigenvalues."""
-    for part, head, base in (("by t", "t", "0"), ("by filter", "filter", "none")):
-        rows, less = [], []
-        for name in runs[0][part]["clean"]:
-            found = [numbers(runs, part, name, noise, noise, "balanced") for noise in NOISES]
-            plain = [numbers(runs, part, base, noise, noise, "balanced") for noise in NOISES]
-            rows.append([name, *(mean_and_error(one, ".1f") for one in found)])
-            pairs = zip(found, plain, strict=True)
-            less.append([name, *(mean_and_error(one - other, "+.1f") for one, other in pairs)])
-            if part == "by t":
-                least = [run[part][noise][name]["least"] for run in runs for noise in NOISES]
-                rows[-1] += [f"{np.median(least):.2g}", f"{np.min(least):.2g}"]
-        more = ["smallest eigenvalue, median", "of all"] if part == "by t" else []
-        print(table(f"{title}: balanced error {part}, %", [head, *NOISES, *more], rows))
-        print(table(f"{title}: balanced error minus that of {head} = {base}", [head, *NOISES], less[1:]))
-
-
-def print_choices(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """Print the number of choices of each value; * marks edges of grids."""
-    lines = []
-    grids = {"times": TIMES, "C": CS, "radius": RADII}
-    for name in runs[0]["chosen"]["clean"]:
-        found = [run["chosen"][noise][name] for run in runs for noise in NOISES]
-        found = [one | one["way"] for one in found]
-        keys = ["times", "C"] + ["radius"] * ("box" in name) + ["filter"] * ("filter" in name)
-        for key in keys:
-            values = [one[key] for one in found]
-            edges = (grids[key][0], grids[key][-1]) if key in grids else ()
-            counts = sorted({value: values.count(value) for value in values}.items())
-            texts = [f"{value}{'*' * (value in edges)} {count}" for value, count in counts]
-            label = {"times": "sigma / rms distance", "radius": "t"}.get(key, key)
-            lines.append(f"{name}, {label}: " + ", ".join(texts))
-    print(f"{title}: how often chosen (* edge of its grid)", "", *lines, "", sep="\n")
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "olivetti/")
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--sides", nargs="+", type=int, default=list(SIDES), help="pixels")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--quick", action="store_true", help="two draws of 16 x 16 pixels")
-    add_record_option(parser)
-    options = parser.parse_args()
-    if options.quick:
-        options.draws, options.sides = 2, [16]
-    return options
+    rows = [[name, *(mean_text(of(name, one)) for one in NOISES)] for name in runs[0]["clean"]]
+    for name, other in (("box", "plain"), ("box", "filter"), ("box on filtered", "filter")):
+        found = [of(name, one) - of(other, one) for one in NOISES]
+        rows.append([f"{name} - {other}", *(mean_text(one, "+.1f") for one in found)])
+    title = f"{SIDE} x {SIDE}, noise {'known' if known else 'unknown'}: balanced error, %"
+    print(table(title, ["", *NOISES], rows))
 
 
 def main() -> None:
-    options = parse()
+    parser = parser_of(__doc__, data="olivetti/")
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    options = parser.parse_args()
     faces, y = load_faces(options.data)
     print(versions())
     print(f"{options.draws} draws, 5 training faces of each person; means ± standard errors")
-    print(f"tables here and SetKernel differ by {check_clipped(shrink(faces, 16)):.1e} at most\n")
-    results = {}
-    for side in options.sides:
-        work = partial(run_draw, faces=shrink(faces, side), y=y)
-        with ProcessPoolExecutor(options.jobs) as pool:
-            runs = list(pool.map(work, range(options.draws)))
-        results[f"{side}"] = runs
-        title = f"{side} x {side}"
-        print_errors(runs, f"{title}, noise known", True)
-        print_clean(runs, f"{title}, noise known")
-        print_errors(runs, f"{title}, noise unknown", False)
-        print_parts(runs, f"{title}, noise known")
-        print_choices(runs, title)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        work = partial(run_draw, faces=shrink(faces, SIDE), y=y)
+        runs = list(pool.map(work, range(options.draws)))
+    for known in (True, False):
+        print_errors(runs, known)
     write_record(
         options.record,
         "Olivetti faces, 40 persons, 5 faces each for training and 5 for testing",

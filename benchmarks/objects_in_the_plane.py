@@ -9,7 +9,6 @@ has 20 support vectors of the plain SVM and 8 of the SVM with segments. The prot
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import CenteredNorm
 from matplotlib.lines import Line2D
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 from sklearn.svm import SVC
 
 from structinv import InvariantSVC
@@ -149,11 +148,8 @@ def print_tables(draws: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--draws", type=int, default=10)
-    add_record_option(parser)
     parser.add_argument("--plot", type=Path, help="write the picture to this file")
     options = parser.parse_args()
     print(f"{versions()}\n")

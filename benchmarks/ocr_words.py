@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from digits import add_data_option, require
-from report import add_record_option, table, versions, write_record
+from report import parser_of, require, table, versions, write_record
 from scipy.ndimage import gaussian_filter
 from sklearn.exceptions import ConvergenceWarning
 
@@ -216,8 +215,7 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_data_option(parser, "ocr_letters/")
+    parser = parser_of(__doc__, data="ocr_letters/")
     parser.add_argument("--part", choices=["small", "large"], default="small")
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of models")
     parser.add_argument("--choose", action="store_true", help="cross-validate on training words")
@@ -234,7 +232,6 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=2e-2)
     parser.add_argument("--seconds", type=float, default=7200.0, help="limit of a fit")
     parser.add_argument("--cache-mb", type=float, default=3000.0)
-    add_record_option(parser)
     options = parser.parse_args()
     rows = ROWS[options.rows]
     blur = rows.blur if options.blur is None else options.blur

@@ -21,7 +21,6 @@ from digits import (
     Grid,
     Params,
     Rows,
-    add_data_option,
     best,
     draw_rows,
     fit_invariant,
@@ -29,19 +28,17 @@ from digits import (
     folds_of,
     gaussian,
     grid,
-    require,
     squared_distances,
     tune_invariant,
     tune_svc,
 )
-from report import add_record_option, table, versions, write_record
-from scipy.io import loadmat
+from noisy_faces import load_faces
+from report import mean_text, parser_of, require, table, versions, write_record
 from sklearn.svm import SVC
 
 from structinv import InvariantSVC
 from structinv.oracles import Flip, ImageShape, Rotations, Scalings, Shifts
 
-OLIVETTI = Path("olivetti", "olivettifaces.mat")
 CIFAR = {
     "train": Path("cifar10", "train_batch1.hdelta.u8.xz"),
     "test": Path("cifar10", "test_first1000.hdelta.u8.xz"),
@@ -71,13 +68,6 @@ def grid_for(X: np.ndarray) -> Grid:
 def named(epsilon: float) -> str:
     """The name of InvariantSVC in tables."""
     return f"InvariantSVC, plane_tol {epsilon:g}" if epsilon else "InvariantSVC"
-
-
-def load_faces(folder: Path) -> Rows:
-    """Faces, (400, 4096) float32 in [0, 1], and the number of the person."""
-    require(folder, OLIVETTI)
-    faces = loadmat(folder / OLIVETTI)["faces"].T.reshape(-1, 64, 64).transpose(0, 2, 1)
-    return faces.reshape(400, 4096) / np.float32(255), np.repeat(np.arange(40), 10)
 
 
 def draw_faces(data: Rows, seed: int) -> tuple[Rows, Rows]:
@@ -204,24 +194,19 @@ def print_table(title: str, draws: Sequence[dict[str, Line]], key: str) -> None:
     rows = []
     for name in draws[0]:
         lines = [draw[name] for draw in draws]
-        errors = 100 * np.array([line.error for line in lines])
-        spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.1f}" if len(errors) > 1 else ""
+        error = mean_text([100 * line.error for line in lines])
         support = np.mean([line.support for line in lines])
         seconds = np.mean([line.seconds for line in lines])
-        rows.append([name, f"{np.mean(errors):.1f}{spread}", f"{support:.0f}", f"{seconds:.2f}"])
+        rows.append([name, error, f"{support:.0f}", f"{seconds:.2f}"])
     print(table(title, ["", "error, %", "support vectors", "seconds"], rows, key))
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "olivetti/ and cifar10/")
+    parser = parser_of(__doc__, data="olivetti/ and cifar10/")
     parser.add_argument("--sets", nargs="+", choices=("faces", "photographs"),
                         default=["faces", "photographs"])  # fmt: skip
     parser.add_argument("--draws", type=int, default=10, help="of faces")
     parser.add_argument("--photographs", type=int, default=2000, help="training images")
-    add_record_option(parser)
     return parser.parse_args()
 
 
@@ -230,7 +215,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")
     if "faces" in options.sets:
-        data = load_faces(options.data)
+        faces, people = load_faces(options.data)
+        data = (faces.reshape(400, 4096) / 255).astype(np.float32), people
         compare_faces(data, 0)  # compiles or loads all kernels
         draws = [compare_faces(data, seed) for seed in range(options.draws)]
         print_table(f"faces: 20 people, 2 faces each, {options.draws} draws", draws, "faces")

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from digits import Rows, add_data_option, require
+from digits import Rows
 from feature_ridge import Line, fit_ridge, folds_of, print_table
 from other_images import CIFAR, load_photographs
-from report import add_record_option, versions, write_record
+from report import parser_of, require, versions, write_record
 from scipy import ndimage
 from sklearn.preprocessing import StandardScaler
 
@@ -141,10 +141,7 @@ def fit_machines(
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "cifar10/ and mnist/")
+    parser = parser_of(__doc__, data="cifar10/ and mnist/")
     parser.add_argument("--sets", nargs="+", choices=("photographs", "digits"),
                         default=["photographs", "digits"])  # fmt: skip
     parser.add_argument("--machines", nargs="+", choices=tuple(MACHINES), default=["ridge"])
@@ -156,7 +153,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--turns", type=int, default=16, help="of a whole digit")
     parser.add_argument("--landmarks", type=int, default=3000, help="of the second layer, for digits")
     parser.add_argument("--sigma", type=float, default=0.7, help="width of the second layer")
-    add_record_option(parser)
     return parser.parse_args()
 
 

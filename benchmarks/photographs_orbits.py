@@ -10,17 +10,16 @@ their number. The protocol is in `docs/evidence/symmetries.md`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from itertools import product
 from typing import Any
 
-from digits import Rows, add_data_option
+from digits import Rows
 from feature_ridge import Line, fit_ridge, held_out_errors, print_table
 from other_images import load_photographs
 from patches import load_all_photographs
-from report import add_record_option, versions, write_record
+from report import parser_of, versions, write_record
 
 from structinv.embeddings import OrbitFourier
 from structinv.kernels import Gaussian
@@ -75,14 +74,10 @@ def compare(averaged: bool, layers: int, train: Rows, test: Rows, options: Any) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "cifar10/")
+    parser = parser_of(__doc__, data="cifar10/")
     parser.add_argument("--photographs", type=int, default=20000, help="training images")
     parser.add_argument("--columns", type=int, default=4000, help="of the features")
     parser.add_argument("--changes", type=int, default=16, help="drawn ones")
-    add_record_option(parser)
     options = parser.parse_args()
     print(f"{versions()}\n")
     train = load_all_photographs(options.data, options.photographs)

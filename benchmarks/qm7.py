@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from digits import add_data_option, require
-from report import add_record_option, table, versions, write_record
+from report import mean_text, parser_of, require, table, versions, write_record
 from scipy.linalg import solve
 
 from structinv import OrbitRidge
@@ -277,15 +276,11 @@ PUBLISHED = {
 
 def print_table(lines: dict[str, Line]) -> None:
     """Means over folds and their standard errors."""
-
-    def shown(values: Sequence[float]) -> str:
-        return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.2f}"
-
     rows = [
         [
             name,
-            shown(line.root_mean_square),
-            shown(line.mean_absolute),
+            mean_text(line.root_mean_square, ".2f"),
+            mean_text(line.mean_absolute, ".2f"),
             f"{line.seconds:.1f}",
             PUBLISHED.get(name.removesuffix(", features"), ""),
         ]
@@ -295,13 +290,9 @@ def print_table(lines: dict[str, Line]) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "qm7/")
+    parser = parser_of(__doc__, data="qm7/")
     parser.add_argument("--machines", nargs="+", choices=MACHINES, default=list(MACHINES))
     parser.add_argument("--seed", type=int, default=0, help="of the folds")
-    add_record_option(parser)
     return parser.parse_args()
 
 

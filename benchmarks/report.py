@@ -21,9 +21,9 @@ from scipy.stats import binomtest
 
 
 def parser_of(
-    description: str | None, rows: Sequence[str] = (), repeats: int | None = None
+    description: str | None, rows: Sequence[str] = (), repeats: int | None = None, data: str = ""
 ) -> argparse.ArgumentParser:
-    """A parser with ``--record``; with ``--rows`` and ``--repeats`` if there are such."""
+    """A parser with ``--record``; with ``--rows``, ``--repeats`` and ``--data`` if there are such."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -31,13 +31,23 @@ def parser_of(
         parser.add_argument("--rows", nargs="+", choices=rows, default=list(rows))
     if repeats is not None:
         parser.add_argument("--repeats", type=int, default=repeats)
-    add_record_option(parser)
+    if data:
+        parser.add_argument(
+            "--data",
+            type=Path,
+            default=Path(os.environ.get("STRUCTINV_DATA", "../shared/data")),
+            help=f"folder with {data} (default: $STRUCTINV_DATA or ../shared/data)",
+        )
+    parser.add_argument("--record", type=Path, help="file, such as benchmarks/records/NAME.json")
     return parser
 
 
-def add_record_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--record``, the file of `write_record`."""
-    parser.add_argument("--record", type=Path, help="file, such as benchmarks/records/NAME.json")
+def require(folder: Path, *files: Path) -> None:
+    """End the process with one line if a file that is needed is absent."""
+    for file in files:
+        if not (folder / file).is_file():
+            print(f"skipped: {folder / file} is absent (set --data or STRUCTINV_DATA)")
+            sys.exit(0)
 
 
 @dataclass
@@ -120,7 +130,10 @@ def write_record(path: Path | None, data: str, seeds: str = "", **points: Any) -
 
 def mean_text(values: Any, form: str = ".1f") -> str:
     """Mean and standard error of runs, as text."""
-    return f"{np.mean(values):{form}} ± {np.std(values, ddof=1) / np.sqrt(len(values)):{form}}"
+    mean = f"{np.mean(values):{form}}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ± {np.std(values, ddof=1) / np.sqrt(len(values)):{form.lstrip('+')}}"
 
 
 def mcnemar(first_alone: int, second_alone: int) -> float:

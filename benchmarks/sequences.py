@@ -8,12 +8,11 @@ process minus that of the import, in GB. Linux only.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 
 import numpy as np
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 
 from structinv.oracles import FDrop
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
@@ -50,11 +49,10 @@ def fit(X: np.ndarray, y: np.ndarray, solver: str, stop: Gap) -> Solution:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--solvers", nargs="+", default=["frank_wolfe", "svmstruct"])
     parser.add_argument("--gap", type=float, default=1e-2)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a fit")
-    add_record_option(parser)
     arguments = parser.parse_args()
     imported, lines = memory(), []
     X, y = make_sequences()

@@ -8,17 +8,14 @@ the paper. The protocol is in `docs/guide/signals.md`.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
-from report import add_record_option, table, versions, write_record
-from scipy.stats import ttest_rel
+from report import mean_text, parser_of, table, versions, write_record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -58,7 +55,7 @@ def gaussian(prepare: Callable[[np.ndarray], np.ndarray]) -> Fit:
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         gamma, C = params
         svc = SVC(gamma=gamma, C=C).fit(prepare(X), y)
-        return lambda Z: svc.predict(prepare(Z)), len(svc.support_)
+        return lambda Z: svc.predict(prepare(Z))
 
     return fit
 
@@ -69,7 +66,7 @@ def virtual(oracle: InvarianceOracle) -> Fit:
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         gamma, C = params
         model = VirtualSVC(oracle, gamma=gamma, C=C, n_draws=5, random_state=0).fit(X, y)
-        return model.predict, len(model.support_)
+        return model.predict
 
     return fit
 
@@ -83,7 +80,7 @@ def objects(oracle: InvarianceOracle, spectrum: str | None = "clip", sides: str 
         if spectrum is not None:
             kernel = psd_corrected(kernel, X, spectrum)
         svc = SVC(kernel="precomputed", C=C).fit(kernel.matrix(X, X), y)
-        return lambda Z: svc.predict(kernel.matrix(Z, X)), len(svc.support_)
+        return lambda Z: svc.predict(kernel.matrix(Z, X))
 
     return fit
 
@@ -96,7 +93,7 @@ def vicinal(oracle: InvarianceOracle, both: bool) -> Fit:
         kernel = VicinalKernel(oracle, sigma=sigma, spread=list(spread))
         svc = SVC(kernel="precomputed", C=C).fit(kernel.matrix(X, X), y)
         ask = kernel.matrix if both else kernel.one_vicinal
-        return lambda Z: svc.predict(ask(Z, X)), len(svc.support_)
+        return lambda Z: svc.predict(ask(Z, X))
 
     return fit
 
@@ -107,7 +104,7 @@ def worst(oracle: InvarianceOracle, tol: float) -> Fit:
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         model = InvariantSVC(oracle, gamma=params[0], C=10.0, tol=tol, max_seconds=60, random_state=0)
         model.fit(X, y)
-        return model.predict, len(model.support_)
+        return model.predict
 
     return fit
 
@@ -118,7 +115,7 @@ def linear_worst(oracle: InvarianceOracle) -> Fit:
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         model = InvariantLinearSVC(oracle, C=params[0], tol=1e-2, max_seconds=60, random_state=0)
         model.fit(X, y)
-        return model.predict, 0
+        return model.predict
 
     return fit
 
@@ -166,73 +163,26 @@ def chosen(fit: Fit, X: np.ndarray, y: np.ndarray, grid: Sequence[Params], folds
     rights = np.zeros(len(grid))
     for train, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
         for number, point in enumerate(grid):
-            predict, _ = fit(X[train], y[train], point)
+            predict = fit(X[train], y[train], point)
             rights[number] += np.sum(predict(X[held]) == y[held])
     return grid[int(np.argmax(rights))]
 
 
-def one(method: tuple[Fit, Fit, Sequence[Params], int], rows: Any, test: Any) -> dict[str, Any]:
-    """A method on a draw: error, seconds, support, parameters."""
+def one(method: tuple[Fit, Fit, Sequence[Params], int], rows: Any, test: Any) -> float:
+    """The error of a method on a draw, in percent."""
     in_folds, last, grid, folds = method
-    params = chosen(in_folds, *rows, grid, folds)
-    start = time.perf_counter()
-    predict, support = last(*rows, params)
-    seconds = time.perf_counter() - start
-    error = float(np.mean(predict(test[0]) != test[1]))
-    return {"error": error, "seconds": seconds, "support": support, "params": str(params)}
-
-
-def cell(values: Sequence[float], scale: float, form: str) -> str:
-    """A mean with its standard error."""
-    numbers = scale * np.asarray(values)
-    error = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
-    return f"{np.mean(numbers):{form}} ± {error:{form}}"
-
-
-def print_tables(
-    name: str, world: Mapping[str, Any], found: Mapping[str, Mapping[int, list[dict[str, Any]]]]
-) -> None:
-    """Errors, seconds, support vectors, and paired tests."""
-    sizes = list(next(iter(found.values())))
-    heads = ["", *(f"{size} signals" for size in sizes)]
-    looks = (("error, %", "error", 100.0, ".1f"), ("seconds", "seconds", 1.0, ".3f"),
-             ("support vectors", "support", 1.0, ".0f"))  # fmt: skip
-    for title, what, scale, form in looks:
-        lines = [
-            [method, *(cell([run[what] for run in runs[size]], scale, form) for size in sizes)]
-            for method, runs in found.items()
-            if what != "support" or "linear" not in method
-        ]
-        print(table(f"{name}, {world}: {title}", heads, lines, key=f"{name}_{what}"))
-    for other in ("SVM", "SVM, standardized"):
-        if other in found:
-            lines = [
-                [method, *(difference(runs[size], found[other][size]) for size in sizes)]
-                for method, runs in found.items()
-                if method != other
-            ]
-            title = f"{name}, {world}: points of error less than {other}, and p"
-            key = f"{name}_less_{other.lower().replace(', ', '_')}"
-            print(table(title, heads, lines, key=key))
-
-
-def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """Return the decrease of the error in points, with p of a paired test."""
-    pair = [np.array([run["error"] for run in some]) for some in (runs, others)]
-    return f"{100 * np.mean(pair[1] - pair[0]):+.1f} ({ttest_rel(*pair).pvalue:.0e})"
+    predict = last(*rows, chosen(in_folds, *rows, grid, folds))
+    return 100 * float(np.mean(predict(test[0]) != test[1]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[50, 100, 200, 400])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument(
         "--corrections", action="store_true", help="compare spectrum corrections of the set kernel"
     )
-    add_record_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{versions()}\n")
@@ -247,7 +197,9 @@ def main() -> None:
                 for method, how in table_of.items():
                     found[method][size].append(one(how, rows, test))
             print(f"{name}: draw {seed}", file=sys.stderr, flush=True)
-        print_tables(name, world, found)
+        heads = ["", *(f"{size} signals" for size in options.sizes)]
+        lines = [[method, *map(mean_text, runs.values())] for method, runs in found.items()]
+        print(table(f"{name}, {world}: error, %", heads, lines, key=f"{name}_error"))
     write_record(
         options.record, "generated signals of unknown gain and baseline", seeds=f"{options.draws} draws"
     )

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from digits import load_mnist
-from mail import Corpus, add_data_option, load_mailboxes, require
-from report import Line, parser_of, show, versions
+from mail import FILES, Corpus, load_mailboxes
+from report import Line, parser_of, require, show, versions
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from speed import TRAIN, take_turns
@@ -39,7 +39,7 @@ Make = Callable[[float], Any]
 def rows_of(name: str, data: Path) -> tuple[Any, np.ndarray]:
     """Rows, and labels of -1 and 1."""
     if name == "mail":
-        require(data, "enron")
+        require(data, FILES["enron"])
         bags = Corpus(load_mailboxes(data, spamassassin=False)).bags(TRAIN, form="log")
         return bags.train, np.where(bags.y == bags.y.max(), 1, -1)
     if name == "digits":
@@ -118,8 +118,7 @@ def fit(model: Any, X: Any, y: np.ndarray, _: int) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = parser_of(__doc__, ALL_ROWS, 5)
-    add_data_option(parser)
+    parser = parser_of(__doc__, ALL_ROWS, 5, data="enron_spam/ and spamassassin/")
     return parser.parse_args()
 
 

@@ -9,14 +9,11 @@ the fraction of correct cells.
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC
@@ -62,16 +59,13 @@ def graphs(data: np.lib.npyio.NpzFile, part: str, rich: bool) -> tuple[list, lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(os.environ.get("STRUCTINV_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=default, help="folder of the data sets")
+    parser = parser_of(__doc__, data="snakes/")
     parser.add_argument("--solver", default="frank_wolfe")
     parser.add_argument("--C", type=float, default=0.1)
     parser.add_argument("--gap", type=float, default=2e-2)
     parser.add_argument("--tol", type=float, default=1e-6, help="gap of relaxed inference")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of a fit")
     parser.add_argument("--models", nargs="+", default=["directions", "colors"])
-    add_record_option(parser)
     arguments = parser.parse_args()
     data, lines = np.load(arguments.data / "snakes" / "snakes.npz"), []
     structure = Graph("relaxed", tol=arguments.tol)

@@ -2,34 +2,23 @@
 
 Each of four sources is held out in turn. A filter for an Enron mailbox is trained on the two others. A
 filter for the SpamAssassin bodies, which are unlike them all, is trained on the three Enron mailboxes.
-SpamAssassin is never trained on: it represents out-of-domain mail without labels. The protocol is in
-`docs/evidence/security.md`.
+SpamAssassin is never trained on: it represents out-of-domain mail without labels. Rows are raw counts.
+The protocol is in `docs/evidence/security.md`.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from mail import (
-    ENRON,
-    FORMS,
-    SPAMASSASSIN,
-    Bags,
-    Corpus,
-    add_data_option,
-    describe,
-    load_mailboxes,
-    require,
-)
-from report import add_record_option, mcnemar, table, versions, write_record
+from mail import ENRON, FILES, SPAMASSASSIN, Bags, Corpus, describe, load_mailboxes
+from report import mcnemar, parser_of, require, table, versions, write_record
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
@@ -42,77 +31,44 @@ METHODS = ("hinge", "FDrop", "FScale", "LinearSVC", "MultinomialNB")
 ROBUST = ("FDrop", "FScale")
 CERTIFIED = ("hinge", *ROBUST)
 EDITS = (0, 1, 2, 5, 10, 20, 50)
+# Models without another parameter have a wider grid of lambda.
 LAMBDAS = {
-    "plain": {
-        "log": (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5),
-        "counts": (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001),
-    },
-    "robust": {
-        "log": (3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5),
-        "counts": (1.0, 0.3, 0.1, 0.03, 0.01, 0.003),
-    },
+    "plain": (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001),
+    "robust": (1.0, 0.3, 0.1, 0.03, 0.01, 0.003),
 }
 CHANGES = {"FDrop": (2, 5, 10, 20), "FScale": (5, 20)}
 FACTORS = ((0.5, 2.0), (0.5, 8.0), (0.0, 2.0))
+# Tolerance and seconds of fits for the choice, and of the last fit.
+TUNING, FINAL = (1e-2, 20.0), (1e-3, 60.0)
 
 Params = tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
-class Setting:
-    """The features of mails, and the use of an intercept."""
-
-    form: str
-    intercept: bool
-
-    def __str__(self) -> str:
-        form = {"counts": "raw counts", "log": "log counts of unit length"}[self.form]
-        return f"{form}, {'with' if self.intercept else 'no'} intercept"
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Tolerances and time limits of a fit, and how many grid points are tried."""
-
-    tuning_tol: float = 1e-2
-    tuning_seconds: float = 20.0
-    final_tol: float = 1e-3
-    final_seconds: float = 60.0
-    quick: bool = False
-    jobs: int = 2
-
-
 @dataclass
 class Outcome:
-    """A method on a held-out mailbox."""
+    """A method on a held-out mailbox; `certified` has a share for each number of dropped words."""
 
-    params: Params
-    validated: float
-    scores: np.ndarray = field(repr=False)
+    scores: np.ndarray
     accuracy: float
     auc: float
-    gap: float = np.nan
-    certified: dict[str, list[float]] = field(default_factory=dict)
-    best: float = np.nan
+    certified: list[float] = field(default_factory=list)
 
 
-def grid(method: str, form: str, quick: bool) -> list[Params]:
+def grid(method: str) -> list[Params]:
     """All parameters of a method that are tried."""
     if method == "MultinomialNB":
         return [(("alpha", alpha),) for alpha in (0.01, 0.1, 1.0)]
-    lambdas = LAMBDAS["robust" if method in ROBUST else "plain"][form]
-    lambdas = lambdas[1::2] if quick else lambdas
+    lambdas = LAMBDAS["robust" if method in ROBUST else "plain"]
     if method not in ROBUST:
         return [(("lam", lam),) for lam in lambdas]
-    changes = CHANGES[method][1:2] if quick else CHANGES[method]
-    points = [(("lam", lam), ("max_changes", K)) for lam in lambdas for K in changes]
+    points = [(("lam", lam), ("max_changes", K)) for lam in lambdas for K in CHANGES[method]]
     if method == "FDrop":
         return points
-    factors = FACTORS[:2] if quick else FACTORS
-    return [(*point, ("low", low), ("high", high)) for point in points for low, high in factors]
+    return [(*point, ("low", low), ("high", high)) for point in points for low, high in FACTORS]
 
 
-def make(method: str, params: Params, n_mails: int, intercept: bool, tol: float, limit: float) -> Any:
+def make(method: str, params: Params, n_mails: int, intercept: bool, effort: tuple[float, float]) -> Any:
+    """An unfitted classifier."""
     given = dict(params)
     if method == "MultinomialNB":
         return MultinomialNB(**given)
@@ -120,6 +76,7 @@ def make(method: str, params: Params, n_mails: int, intercept: bool, tol: float,
     if method == "LinearSVC":
         return LinearSVC(loss="hinge", C=C, fit_intercept=intercept, random_state=0)
     oracle = {"hinge": None, "FDrop": FDrop, "FScale": FScale}[method]
+    tol, limit = effort
     return InvariantLinearSVC(
         oracle and oracle(**given), C=C, tol=tol, max_seconds=limit, fit_intercept=intercept,
         random_state=0,
@@ -135,183 +92,97 @@ def decision(model: Any, X: Any) -> np.ndarray:
 
 
 def quality(scores: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Accuracy and AUC."""
     return float(np.mean((scores > 0) == (y > 0))), float(roc_auc_score(y, scores))
 
 
-def training_mailboxes(held_out: str) -> tuple[str, ...]:
-    """Return the training mailboxes of a filter for a held-out source."""
-    return tuple(name for name in ENRON if name != held_out)
-
-
-def without(names: Sequence[str], name: str) -> tuple[str, ...]:
+def without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     """All names but one."""
     return tuple(one for one in names if one != name)
 
 
 def try_grid(
-    corpus: Corpus, train: tuple[str, ...], setting: Setting, effort: Effort
+    corpus: Corpus, train: tuple[str, ...], intercept: bool, jobs: int
 ) -> dict[tuple[str, Params], dict[str, tuple[float, float]]]:
     """Accuracy and AUC of every grid point on all sources that are not trained on."""
-    others = [name for name in corpus.labels if name not in train]
-    bags = corpus.bags(train, others, setting.form)
-    points = [(method, one) for method in METHODS for one in grid(method, setting.form, effort.quick)]
+    bags = corpus.bags(train, [name for name in corpus.labels if name not in train], "counts")
+    points = [(method, one) for method in METHODS for one in grid(method)]
 
     def one(method: str, params: Params) -> dict[str, tuple[float, float]]:
-        limits = effort.tuning_tol, effort.tuning_seconds
-        model = make(method, params, len(bags.y), setting.intercept, *limits)
+        model = make(method, params, len(bags.y), intercept, TUNING)
         model.fit(bags.train, bags.y)
         return {name: quality(decision(model, X), y) for name, (X, y) in bags.others.items()}
 
     # Kernels and liblinear release the interpreter's lock.
-    results = Parallel(n_jobs=effort.jobs, prefer="threads")(delayed(one)(*point) for point in points)
+    results = Parallel(n_jobs=jobs, prefer="threads")(delayed(one)(*point) for point in points)
     return dict(zip(points, results, strict=True))
 
 
-def choose(
-    tried: Mapping, method: str, held_out: str, setting: Setting, quick: bool
-) -> tuple[Params, float]:
-    """Choose the grid point with the best mean accuracy over left-out mailboxes."""
-    train = training_mailboxes(held_out)
+def choose(tried: Mapping, method: str, train: tuple[str, ...]) -> Params:
+    """The grid point with the best mean accuracy over left-out mailboxes; of equal ones the best AUC."""
 
     def worth(params: Params) -> tuple[float, float]:
         folds = [tried[without(train, left)][method, params][left] for left in train]
-        accuracy, auc = np.mean(folds, axis=0)
-        return accuracy, auc
+        return tuple(np.mean(folds, axis=0))
 
-    best = max(grid(method, setting.form, quick), key=worth)
-    return best, worth(best)[0]
+    return max(grid(method), key=worth)
 
 
-def fit_final(
-    bags: Bags,
-    held_out: str,
-    method: str,
-    chosen: tuple[Params, float],
-    setting: Setting,
-    effort: Effort,
-) -> Outcome:
+def fit_final(bags: Bags, held_out: str, method: str, params: Params, intercept: bool) -> Outcome:
     """Train with the parameters chosen; measure and certify on the held-out source."""
-    params, validated = chosen
-    limits = effort.final_tol, effort.final_seconds
-    model = make(method, params, len(bags.y), setting.intercept, *limits)
+    model = make(method, params, len(bags.y), intercept, FINAL)
     model.fit(bags.train, bags.y)
     X, y = bags.others[held_out]
     scores = decision(model, X)
-    outcome = Outcome(params, validated, scores, *quality(scores, y))
+    outcome = Outcome(scores, *quality(scores, y))
     if method in CERTIFIED:
-        outcome.gap = model.solution_.relative_gap
-        for kind, oracles in attacks().items():
-            outcome.certified[kind] = [
-                model.set_params(oracle=oracle).certify(X, y).accuracy for oracle in oracles
-            ]
+        outcome.certified = [model.set_params(oracle=FDrop(K)).certify(X, y).accuracy for K in EDITS]
     return outcome
 
 
-def attacks() -> dict[str, list[Any]]:
-    """The edits that models are certified against, by kind."""
-    return {
-        "drop": [FDrop(K) for K in EDITS],
-        "scale": [FScale(K, 0.5, 2.0) for K in EDITS],
-    }
-
-
-def run(
-    corpus: Corpus, setting: Setting, effort: Effort, ceiling: bool
-) -> dict[str, dict[str, Outcome]]:
+def run(corpus: Corpus, intercept: bool, jobs: int) -> dict[str, dict[str, Outcome]]:
     """Tune on the training mailboxes, then test on each held-out source."""
-    folds = {
-        without(training_mailboxes(held), left) for held in SOURCES for left in training_mailboxes(held)
-    }
-    whole = {training_mailboxes(held) for held in SOURCES} if ceiling else set()
+    trains = {held: without(ENRON, held) for held in SOURCES}
     tried = {}
-    for train in sorted(folds | whole, key=lambda names: (len(names), names)):
-        tried[train] = try_grid(corpus, train, setting, effort)
-        note(f"{setting}: tried all parameters on {' + '.join(train)}")
+    for train in sorted({without(names, left) for names in trains.values() for left in names}):
+        tried[train] = try_grid(corpus, train, intercept, jobs)
+        note(f"tried all parameters on {' + '.join(train)}")
     results = {}
-    for held in SOURCES:
-        train = training_mailboxes(held)
-        bags = corpus.bags(train, [held], setting.form)
-        chosen = {one: choose(tried, one, held, setting, effort.quick) for one in METHODS}
-        outcomes = Parallel(n_jobs=effort.jobs, prefer="threads")(
-            delayed(fit_final)(bags, held, method, point, setting, effort)
-            for method, point in chosen.items()
+    for held, train in trains.items():
+        bags = corpus.bags(train, [held], "counts")
+        outcomes = Parallel(n_jobs=jobs, prefer="threads")(
+            delayed(fit_final)(bags, held, method, choose(tried, method, train), intercept)
+            for method in METHODS
         )
         results[held] = dict(zip(METHODS, outcomes, strict=True))
-        if ceiling:
-            for method in METHODS:
-                points = grid(method, setting.form, effort.quick)
-                results[held][method].best = max(tried[train][method, one][held][0] for one in points)
-        note(f"{setting}: tested on {held}")
+        note(f"tested on {held}")
     return results
 
 
-def right_alone(reference: np.ndarray, other: np.ndarray, y: np.ndarray) -> tuple[int, int]:
-    """Mails that only one of two methods gets right."""
-    first, second = (reference > 0) == (y > 0), (other > 0) == (y > 0)
-    return int(np.sum(first & ~second)), int(np.sum(second & ~first))
-
-
-def show(params: Params) -> str:
-    short = {"lam": "lambda", "max_changes": "K"}
-    return " ".join(f"{short.get(name, name)}={value:g}" for name, value in params)
-
-
-def print_tables(results: Mapping, setting: Setting, corpus: Corpus, ceiling: bool) -> None:
-    """All tables of a setting."""
-    head = ["held out", *METHODS]
+def print_tables(results: Mapping, intercept: bool, corpus: Corpus) -> None:
+    """Accuracies, McNemar's exact test of the robust methods against plain hinge, and certificates."""
+    name, key = ("with intercept", "counts_intercept") if intercept else ("no intercept", "counts")
     percent = [
         [held, *(f"{100 * one.accuracy:.2f} / {100 * one.auc:.2f}" for one in row.values())]
         for held, row in results.items()
     ]
-    key = f"{setting.form}{'_intercept' if setting.intercept else ''}".replace(" ", "_")
-    print(table(f"{setting}: accuracy / AUC, %", head, percent, key))
-    print_parameters(results, f"{key}_parameters")
-    print_mcnemar(results, corpus, f"{key}_mcnemar")
-    for kind, title in (
-        ("drop", "certified accuracy, %, K words dropped"),
-        ("scale", "certified accuracy, %, K words scaled by 1/2 to 2"),
-    ):
-        print(table(title, ["held out, method", *(f"K={K}" for K in EDITS)], [
-            [f"{held} {method}", *(f"{100 * share:.1f}" for share in row[method].certified[kind])]
-            for held, row in results.items() for method in CERTIFIED
-        ], f"{key}_certified_{kind}"))  # fmt: skip
-    if ceiling:
-        print(table(
-            "best accuracy of the grid on the held-out source itself, %: not a result of a method;\n"
-            "it shows the cost of the choice on other mailboxes",
-            head,
-            [
-                [held, *(f"{100 * one.best:.2f}" for one in row.values())]
-                for held, row in results.items()
-            ],
-            f"{key}_best_of_grid",
-        ))  # fmt: skip
-
-
-def print_parameters(results: Mapping, key: str) -> None:
-    """Print chosen parameters, accuracies on left-out mailboxes, and gaps."""
-    rows = [
-        [f"{held} {method}", show(one.params), f"{100 * one.validated:.2f}", _gap(one.gap)]
-        for held, row in results.items()
-        for method, one in row.items()
-    ]
-    head = ["held out, method", "chosen", "accuracy left out, %", "gap"]
-    print(table("parameters chosen on the training mailboxes, and the final fit", head, rows, key))
-
-
-def _gap(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.1e}"
-
-
-def print_mcnemar(results: Mapping, corpus: Corpus, key: str) -> None:
-    """McNemar's exact test of the robust methods against plain hinge."""
+    print(table(f"raw counts, {name}: accuracy / AUC, %", ["held out", *METHODS], percent, key))
     rows = []
     for held, row in results.items():
+        plain = (row["hinge"].scores > 0) == (corpus.labels[held] > 0)
         for method in ROBUST:
-            lost, won = right_alone(row["hinge"].scores, row[method].scores, corpus.labels[held])
+            right = (row[method].scores > 0) == (corpus.labels[held] > 0)
+            lost, won = int(np.sum(plain & ~right)), int(np.sum(right & ~plain))
             rows.append([f"{held} {method}", lost, won, f"{mcnemar(lost, won):.1e}"])
     head = ["held out, method", "only hinge right", "only this right", "p"]
-    print(table("McNemar's test against hinge (exact, two-sided)", head, rows, key))
+    print(table("McNemar's test against hinge (exact, two-sided)", head, rows, f"{key}_mcnemar"))
+    rows = [
+        [f"{held} {method}", *(f"{100 * share:.1f}" for share in row[method].certified)]
+        for held, row in results.items()
+        for method in CERTIFIED
+    ]
+    head = ["held out, method", *(f"K={K}" for K in EDITS)]
+    print(table("certified accuracy, %, K words dropped", head, rows, f"{key}_certified_drop"))
 
 
 def note(text: str) -> None:
@@ -319,46 +190,21 @@ def note(text: str) -> None:
     print(f"[{time.perf_counter() - STARTED:6.0f} s] {text}", file=sys.stderr, flush=True)
 
 
-def settings(forms: Iterable[str], intercept: str) -> list[Setting]:
-    """Return the requested settings."""
-    choices = {"no": (False,), "yes": (True,), "both": (False, True)}[intercept]
-    return [Setting(form, with_one) for with_one in choices for form in forms]
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser)
-    parser.add_argument("--form", nargs="+", choices=FORMS, default=list(FORMS))
-    parser.add_argument("--intercept", choices=("no", "yes", "both"), default="both")
-    parser.add_argument("--quick", action="store_true", help="a small grid, for trying the script")
-    parser.add_argument(
-        "--ceiling", action="store_true", help="also tell the grid's best on the held-out source"
-    )
-    parser.add_argument("--tuning-tol", type=float, default=1e-2, help="relative gap while tuning")
-    parser.add_argument("--jobs", type=int, default=2, help="fits at the same time")
-    add_record_option(parser)
-    return parser.parse_args()
-
-
 def main() -> None:
-    options = parse()
-    require(options.data, "enron", SPAMASSASSIN)
-    warnings.simplefilter("ignore")  # gaps are in the tables
-    effort = Effort(tuning_tol=options.tuning_tol, quick=options.quick, jobs=options.jobs)
+    parser = parser_of(__doc__, data="enron_spam/ and spamassassin/")
+    parser.add_argument("--jobs", type=int, default=2, help="fits at the same time")
+    options = parser.parse_args()
+    require(options.data, FILES["enron"], FILES[SPAMASSASSIN])
+    warnings.simplefilter("ignore")
     boxes = load_mailboxes(options.data)
     print(f"{versions()}\n{describe(boxes)}\n")
     corpus = Corpus(boxes)
-    note("mails read")
-    for setting in settings(options.form, options.intercept):
-        results = run(corpus, setting, effort, options.ceiling)
-        print_tables(results, setting, corpus, options.ceiling)
+    for intercept in (False, True):
+        print_tables(run(corpus, intercept, options.jobs), intercept, corpus)
     write_record(
         options.record,
         "enron1, enron2, enron3 (Metsis et al. 2006), SpamAssassin bodies; duplicates removed",
     )
-    print(f"{time.perf_counter() - STARTED:.0f} s in all")
 
 
 STARTED = time.perf_counter()

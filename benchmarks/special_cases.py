@@ -5,7 +5,6 @@ The protocol is in `docs/evidence/speed.md`.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC
@@ -281,13 +280,12 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=200, help="training rows")
     parser.add_argument("--digits", type=int, nargs=2, default=(3, 8), help="the two classes")
     parser.add_argument("--C", type=float, default=1.0, help="weight of each loss")
     parser.add_argument("--degrees", type=int, nargs="+", default=(2, 3), help="of trajectories")
     parser.add_argument("--repeats", type=int, default=5, help="number of fits for the median")
-    add_record_option(parser)
     options = parser.parse_args()
     X, signs = rows_of(options.rows, tuple(options.digits))
     print(versions(), f"cvxpy {cp.__version__}", sep=", ")

@@ -49,8 +49,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from mail import Corpus, add_data_option, load_mailboxes, require
-from report import Line, parser_of, show, versions
+from mail import FILES, Corpus, load_mailboxes
+from report import Line, parser_of, require, show, versions
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
@@ -371,8 +371,7 @@ def run(corpus: Corpus, rows: Sequence[str], repeats: int, cvxpy_repeats: int) -
 
 
 def parse() -> argparse.Namespace:
-    parser = parser_of(__doc__, ALL_ROWS, 5)
-    add_data_option(parser)
+    parser = parser_of(__doc__, ALL_ROWS, 5, data="enron_spam/ and spamassassin/")
     parser.add_argument("--cvxpy-repeats", type=int, default=5)
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -386,7 +385,7 @@ def main() -> None:
     if options.child:
         child(*options.child)
         return
-    require(options.data, "enron")
+    require(options.data, FILES["enron"])
     corpus = Corpus(load_mailboxes(options.data, spamassassin=False))
     lines = run(corpus, options.rows, options.repeats, options.cvxpy_repeats)
     kind = "processor time" if os.environ.get(CPU) else "wall time"

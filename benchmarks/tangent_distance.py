@@ -7,14 +7,13 @@ is in `docs/evidence/sets.md`.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from digits import add_data_option, load_mnist
-from report import add_record_option, table, versions, write_record
+from digits import load_mnist
+from report import parser_of, table, versions, write_record
 from scipy import ndimage
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -302,13 +301,9 @@ class Scaled:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser)
+    parser = parser_of(__doc__, data="mnist/")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of " + ", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="few digits: to see that it runs")
-    add_record_option(parser)
     parser.add_argument("--sizes", default="1000,3000,10000", help="training digits of kernels")
     parser.add_argument("--distances", default="Euclidean,tangent", help="of kernels")
     parser.add_argument("--given", nargs=2, type=float, help="length scale and C, instead of folds")

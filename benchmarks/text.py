@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mail import ENRON, SPAMASSASSIN, add_data_option, load_mailboxes, require
-from report import mean_text, parser_of, table, write_json, write_record
+from mail import ENRON, FILES, SPAMASSASSIN, load_mailboxes
+from report import mean_text, parser_of, require, table, write_json, write_record
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -290,12 +290,11 @@ def show(
 
 
 def main() -> None:
-    parser = parser_of(__doc__, list(SOURCES))
+    parser = parser_of(__doc__, list(SOURCES), data="enron_spam/ and spamassassin/")
     parser.add_argument("--repeats", type=int, help="random draws of each source")
-    add_data_option(parser)
     parser.add_argument("--state", type=Path, help="file of finished draws")
     options = parser.parse_args()
-    require(options.data, "enron", "spamassassin")
+    require(options.data, FILES["enron"], FILES["spamassassin"])
     warnings.simplefilter("ignore")
     done: dict[str, Any] = {}
     if options.state and options.state.exists():

@@ -12,8 +12,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from mail import SPAMASSASSIN, add_data_option, require
-from report import parser_of, table, versions, write_record
+from mail import FILES, SPAMASSASSIN
+from report import parser_of, require, table, versions, write_record
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -134,13 +134,12 @@ def stand(
 
 
 def main() -> None:
-    parser = parser_of(__doc__, list(SOURCES))
-    add_data_option(parser)
+    parser = parser_of(__doc__, list(SOURCES), data="enron_spam/ and spamassassin/")
     parser.add_argument("--texts", type=int, default=300, help="of which letters are edited")
     parser.add_argument("--settings", type=int, default=len(SETTINGS), help="the first so many")
     parser.add_argument("--edits", type=int, default=100_000, help="random ones, of each model")
     options = parser.parse_args()
-    require(options.data, "spamassassin")
+    require(options.data, FILES["spamassassin"])
     warnings.simplefilter("ignore")
     print(versions())
     for name, read in SOURCES.items():

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from attacked_pipelines import enron
-from mail import add_data_option, require
-from report import parser_of, table, write_record
+from mail import FILES
+from report import parser_of, require, table, write_record
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
@@ -49,10 +49,9 @@ def sources(folder: Path) -> Iterator[tuple[str, list[str], np.ndarray, int, int
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    add_data_option(parser)
+    parser = parser_of(__doc__, data="enron_spam/ and spamassassin/")
     options = parser.parse_args()
-    require(options.data, "enron")
+    require(options.data, FILES["enron"])
     warnings.simplefilter("ignore")
     fits, certificates = [], []
     for name, texts, y, n_train, n_tested in sources(options.data):

@@ -8,7 +8,6 @@ rotate one side only. The protocol is in `docs/evidence/symmetries.md`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from digits import Rows, add_data_option
+from digits import Rows
 from feature_ridge import FeatureRidge, folds_of, held_out_errors
 from patches import load_turned_digits
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 from sklearn.svm import SVC
 
 from structinv.embeddings import OrbitFourier, OrbitNystroem
@@ -127,15 +126,11 @@ def print_table(found: dict[str, Line]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "mnist/")
+    parser = parser_of(__doc__, data="mnist/")
     parser.add_argument("--machines", nargs="+", choices=("plain", "exact", "nystroem", "fourier"),
                         default=["plain", "exact", "nystroem", "fourier"])  # fmt: skip
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 2000, 5000, 10000])
     parser.add_argument("--test-digits", type=int, default=50000)
-    add_record_option(parser)
     options = parser.parse_args()
     print(f"{versions()}\n")
     train, test = load_turned_digits(options.data, 12000, options.test_digits)

@@ -9,7 +9,6 @@ test faces that are assigned to another person. The protocol is in `docs/evidenc
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -20,10 +19,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from digits import add_data_option, folds_of, squared_distances
-from digits_small_sample import mean_and_error
+from digits import folds_of, squared_distances
 from noisy_faces import clipped, gaussian, load_faces, shrink, split
-from report import add_record_option, table, versions, write_record
+from report import mean_text, parser_of, table, versions, write_record
 from scipy.ndimage import affine_transform
 from scipy.stats import wilcoxon
 from threadpoolctl import threadpool_limits
@@ -267,85 +265,37 @@ def print_tables(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> Non
     head = ["", *(f"{size} per person" for size in sizes)]
     for what in ("rotated", "upright"):
         rows = [
-            [name, *(mean_and_error(numbers(runs, name, size, what), ".1f") for size in sizes)]
+            [name, *(mean_text(numbers(runs, name, size, what), ".1f") for size in sizes)]
             for name in METHODS
         ]
         print(table(f"error on {what} test faces, %", head, rows, key=what))
-    for other in ("plain", "virtual support vectors", "worst case"):
-        rows = [
-            [name, *(difference(runs, name, other, size) for size in sizes)]
-            for name in METHODS if name != other
-        ]  # fmt: skip
-        title = f"error on rotated test faces minus that of {other}, points (Wilcoxon's p)"
-        print(table(title, head, rows, key=f"less_{other.split()[0]}"))
-    clips = [name for name, kind in METHODS.items() if issubclass(kind, (OfDistances, Tvk, DbTvk, Mean))]
+    other = "virtual support vectors"
     rows = [
-        [name, *(f"{np.min(numbers(runs, name, size, 'least')):.1e}" for size in sizes)]
-        for name in clips if name != "virtual support vectors"
+        [name, *(difference(runs, name, other, size) for size in sizes)]
+        for name in METHODS if name != other
     ]  # fmt: skip
-    print(
-        table(
-            "smallest eigenvalue of the chosen kernel on the training faces, smallest of all draws",
-            head,
-            rows,
-            key="eigenvalues",
-        )
-    )
-    print_choices(runs, sizes)
+    title = f"error on rotated test faces minus that of {other}, points (Wilcoxon's p)"
+    print(table(title, head, rows, key="less_virtual"))
 
 
 def difference(runs: Sequence[Mapping[str, Any]], name: str, other: str, size: int) -> str:
     """Mean, standard error and p of paired differences."""
     found = numbers(runs, name, size, "rotated") - numbers(runs, other, size, "rotated")
     p = wilcoxon(found).pvalue if np.any(found) else 1.0
-    return f"{mean_and_error(found, '+.1f')} ({p:.0e})"
-
-
-def print_choices(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> None:
-    """Print the number of choices of each value, and seconds."""
-    lines = []
-    for name in METHODS:
-        points = [run[f"{name} {size}"]["params"] for run in runs for size in sizes]
-        parts = []
-        for key in points[0]:
-            values = [point[key] for point in points]
-            counts = sorted({value: values.count(value) for value in values}.items())
-            tried = [point[key] for point in METHODS[name].grid]
-            edges = min(tried), max(tried)
-            texts = [f"{value:g}{'*' * (value in edges)} {count}" for value, count in counts]
-            parts.append(f"{key}: " + ", ".join(texts))
-        seconds = np.mean([run[f"{name} seconds"] for run in runs])
-        lines.append(f"{name} ({seconds:.0f} s per draw) | " + " | ".join(parts))
-    print("number of choices of each value, all sizes (* edge of its grid)", "", *lines, "", sep="\n")
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_option(parser, "olivetti/")
-    parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument(
-        "--sizes", nargs="+", type=int, default=list(SIZES), help="faces of a person, to 5"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--quick", action="store_true", help="two draws of one and two faces")
-    add_record_option(parser)
-    options = parser.parse_args()
-    if options.quick:
-        options.draws, options.sizes = 2, [1, 2]
-    return options
+    return f"{mean_text(found, '+.1f')} ({p:.0e})"
 
 
 def main() -> None:
-    options = parse()
+    parser = parser_of(__doc__, data="olivetti/")
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="faces of a person")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    options = parser.parse_args()
     faces, y = load_faces(options.data)
     print(f"{versions()}\n{options.draws} draws, means ± standard errors\n")
-    runs = []
     with ProcessPoolExecutor(options.jobs) as pool:
         work = partial(run_draw, faces=faces, y=y, options=options)
-        for found in pool.map(work, range(options.draws)):
-            runs.append(found)
+        runs = list(pool.map(work, range(options.draws)))
     print_tables(runs, options.sizes)
     write_record(
         options.record,

@@ -19,7 +19,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 from sklearn.datasets import make_moons
 from threadpoolctl import threadpool_limits
 
@@ -334,9 +334,7 @@ def draw(path: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parts = ["errors", "hinge", "speed", "picture"]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--seeds", type=int, default=20)
@@ -346,7 +344,6 @@ def parse() -> argparse.Namespace:
         "--no-dual-cd", action="store_true", help="leave out dual-cd, which takes half a minute a fit"
     )
     parser.add_argument("--picture", type=Path, default=Path("docs", "two_moons.png"))
-    add_record_option(parser)
     return parser.parse_args()
 
 

@@ -10,7 +10,6 @@ oracle.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from report import add_record_option, table, versions, write_record
+from report import parser_of, table, versions, write_record
 from sklearn import datasets
 from sklearn.svm import LinearSVC
 
@@ -74,11 +73,10 @@ def measure(name: str, oracle: Any, intercept: bool, max_seconds: float) -> dict
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--max-seconds", type=float, default=20.0)
     parser.add_argument("--without-intercept", action="store_true")
-    add_record_option(parser)
     chosen = parser.parse_args(arguments)
     intercept = not chosen.without_intercept
     rows, found = [], {}
