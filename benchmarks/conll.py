@@ -67,7 +67,7 @@ class Task:
         labels = objective.terms[0].labels
         codes = labels.predict(scores, objective.space.pairwise(f), self.other_layout)
         found = np.split(self.classes[codes], self.other_layout.starts[1:-1])
-        return 100.0 * span_scores(self.truth, found).f1
+        return 100.0 * span_scores(self.truth, found)["all"]["f1-score"]
 
 
 def choose(task: Task, candidates: Sequence[float], passes: int) -> tuple[float, int, list[list[Any]]]:
@@ -148,7 +148,7 @@ def crfsuite(
         tagger.open(path)
         found = [tagger.tag(features) for features in conll_features(others)]
         tagger.close()
-    return seconds, 100.0 * span_scores(truth, found).f1
+    return seconds, 100.0 * span_scores(truth, found)["all"]["f1-score"]
 
 
 def with_noise(

@@ -207,7 +207,7 @@ def _words(sentences: Sentences) -> set[str]:
 
 
 def _f1(truth: Labels, found: Any) -> float:
-    return 100.0 * span_scores(truth, found).f1
+    return 100.0 * span_scores(truth, found)["all"]["f1-score"]
 
 
 def run(options: argparse.Namespace, setting: str) -> list[Result]:

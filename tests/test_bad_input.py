@@ -323,7 +323,7 @@ TAKING = {
     "embedding": lambda oracle: OrbitFourier(oracle=oracle).fit(X),
     "functional": lambda oracle: InvariantSVC(invariances=[Tangents(oracle)]).fit(X, TWO),
     "curve": lambda oracle: security_curve({"a": MODEL}, X, TWO, oracle=oracle, n_changes=[1], label=1),
-    "widths": lambda oracle: select_widths({"changes": oracle}, X, Y, grid={"radius": [1.0]}),
+    "widths": lambda oracle: select_widths({"changes": oracle}, X, Y),
 }
 
 

@@ -6,7 +6,6 @@ from sklearn.datasets import dump_svmlight_file
 
 import structinv
 from structinv import InvariantStructuredSVC
-from structinv.cli.sentence_reports import span_scores as counted_by
 from structinv.datasets import conll_features, load_conll, make_mail_like, make_tagged_text, write_conll
 from structinv.datasets.opening import kind_of
 from structinv.model_selection import span_scores
@@ -85,9 +84,9 @@ def test_evaluation_shows_tokens_sentences_and_spans(folder, expected):
     whole = np.mean([a == b for a, b in zip(y, expected[1], strict=True)])
     assert f"{100 * whole:.1f} %" in cells["whole sentences"]
     scores = span_scores(y, expected[1])
-    for name, one in {**scores.by_type, "all": scores}.items():
-        shares = [f"{100 * share:.1f} %" for share in (one.precision, one.recall, one.f1)]
-        assert [cell.strip() for cell in cells[name].split("│")[2:-1]] == [str(one.n_spans), *shares]
+    for name, one in scores.items():
+        shares = [f"{100 * one[rate]:.1f} %" for rate in ("precision", "recall", "f1-score")]
+        assert [cell.strip() for cell in cells[name].split("│")[2:-1]] == [str(one["support"]), *shares]
 
 
 def test_labels_that_training_lacked_are_wrong(folder, expected):
@@ -147,15 +146,7 @@ def test_predict_notes_lines_that_may_be_sentences(folder, content, noted):
     assert ("note: lines of DATA may be whole sentences" in result.stderr) == noted
 
 
-def test_spans_need_an_extra_and_labels_of_spans(folder, monkeypatch):
-    def refuse(*_):
-        raise ModuleNotFoundError('span scores require seqeval: pip install "structinv[sequences]"')
-
-    monkeypatch.setattr("structinv.cli.sentence_reports.span_scores", refuse)
-    assert counted_by is span_scores
-    result = run("evaluate", folder / "model", folder / "test.conll")
-    assert result.exit_code == 0
-    assert 'pip install "structinv[sequences]"' in result.stderr
+def test_spans_need_labels_of_spans(folder):
     sentences, _ = load_conll(folder / "train.conll")
     parts = [[part for _, part in sentence] for sentence in sentences]
     write_conll(folder / "parts.conll", [[[word] for word, _ in row] for row in sentences], parts)

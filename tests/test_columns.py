@@ -181,7 +181,7 @@ def test_meta_estimators_support_column_names(frame, tmp_path):
     table = frame(X)
     model = InvariantLinearSVC(FAdd(1, allowed=PICKED), C=0.1, random_state=0)
     found = select_changes(model, table, y, {"oracle__max_changes": [0, 1]}, cv=2)
-    assert found.oracle_.allowed == PICKED
+    assert found.best_estimator_.oracle.allowed == PICKED
     model.fit(table, y)
     assert set(explain_edit(model, table[:1], y[:1]).names) <= set(PICKED)
     structinv.save(model, tmp_path / "model")

@@ -109,12 +109,6 @@ def test_seconds_of_a_fit_contain_no_preparing(clock, name):
     assert all(abs(record.seconds) < 1e-9 for record in solution.history)
 
 
-def test_estimates_contain_no_preparing(clock):
-    seconds = structinv.InvariantLinearSVC(Preparing(), random_state=0).estimate_seconds(X, Y)
-    assert seconds == pytest.approx(0.0, abs=1e-9)
-    assert clock.now > 100.0
-
-
 # Functions inside one another, each with a pause after its compilation has begun.
 SLOW = """
 import sys, time

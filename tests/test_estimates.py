@@ -21,7 +21,6 @@ from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
 from structinv.utils import resources
 
 from .covering import slow_unless
-from .problems import two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -116,27 +115,6 @@ def test_memory_grows_with_members_and_classes():
         assert maker().estimate_memory(X, y) < maker().estimate_memory(X, np.arange(200) % 10)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_seconds_are_told_and_nothing_is_learned(name):
-    X, y = digits(name, 60)
-    model = ESTIMATORS[name]
-    before = {key: value for key, value in vars(model).items() if not key.endswith("_")}
-    seconds = model.estimate_seconds(X, y)
-    assert isinstance(seconds, float)
-    assert seconds > 0.0
-    assert {key: value for key, value in vars(model).items() if not key.endswith("_")} == before
-
-
-def test_seconds_take_rows_of_all_classes_and_keep_to_the_limit():
-    X, _ = digits("")
-    y = np.repeat([0, 1, 2], [180, 10, 10])
-    assert InvariantLinearSVC(random_state=0).estimate_seconds(X, y) > 0.0
-    model = InvariantLinearSVC(Shifts(1), random_state=0, tol=0.0, max_seconds=0.01)
-    assert model.estimate_seconds(X, y) <= 0.01
-    with pytest.raises(ValueError, match="C must be a number above 0"):
-        InvariantLinearSVC(C=-1).estimate_seconds(X, y)
-
-
 REFUSED = {
     "linear, turns": "oracle Rotations: 61 perturbed samples for each of 200 rows, 12200 in total,",
     "linear, finite": "oracle Reversal: 2 perturbed samples for each of 200 rows, 400 in total,",
@@ -181,11 +159,3 @@ def test_kernels_keep_what_fits_where_all_does_not(monkeypatch):
     with pytest.raises(MemoryError, match="decrease cache_mb"):
         InvariantSVC(TURNS, cache_mb=1000, **FEW).fit(X, y)
     assert InvariantSVC(TURNS, cache_mb=5, **FEW).fit(X, y).solution_.relative_gap <= 1e-2
-
-
-def test_small_fits_of_an_estimate_leave_checkpoints_alone(tmp_path):
-    X, y = two_classes(200)
-    path = tmp_path / "fit.npz"
-    model = InvariantLinearSVC(FDrop(1), checkpoint=path, max_seconds=1e-3, random_state=0)
-    assert 0.0 < model.estimate_seconds(X, y) <= 1e-3
-    assert not path.exists()

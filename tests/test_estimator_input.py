@@ -104,7 +104,7 @@ def labels(kinds):
 CLASSIFIERS = [kind for kind in OF_ROWS if is_classifier(kind())]
 FULL = [kind for kind in CLASSIFIERS if "unlabeled" not in kind().get_params()]
 PARTIAL = [kind for kind in CLASSIFIERS if kind not in FULL]
-ASKED = ["fit", "estimate_memory", "estimate_seconds"]
+ASKED = ["fit", "estimate_memory"]
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -175,7 +175,6 @@ def test_a_column_of_labels_is_taken_everywhere_as_in_fit():
         lambda y: fitted.estimate_memory(X, y),
     ):
         np.testing.assert_array_equal(column_warns(ask, column), ask(Y))
-    column_warns(lambda y: fitted.estimate_seconds(X, y), column)
     assert fitted.score(X, column) == fitted.score(X, Y)
     explained = column_warns(lambda y: explain_edit(fitted, X[:1], y), column[:1])
     np.testing.assert_array_equal(explained.changes, explain_edit(fitted, X[:1], Y[:1]).changes)

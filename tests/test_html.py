@@ -14,12 +14,10 @@ from structinv import (
     InvariantLinearSVR,
     InvariantTextClassifier,
     explain_solver,
-    select_changes,
 )
 from structinv.certificates import Certificate, PredictionBounds
 from structinv.inspection import WorstCasesDisplay, explain_edit, security_curve
-from structinv.model_selection import select_widths, span_scores
-from structinv.oracles import Box, FDrop, Flip, Identity
+from structinv.oracles import Box, FDrop, Identity
 from structinv.utils import html
 
 X = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 1.0], [0.0, 3.0, 1.0], [1.0, 2.0, 0.0]] * 5)
@@ -69,9 +67,6 @@ def results(model):
         explain_edit(model, X[:1], Y[:1]),
         explain_solver(model, np.tile(X, 8), Y),
         security_curve({ATTACK: model}, X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad"),
-        select_changes(model, X, Y, {"C": [1.0]}, cv=2),
-        select_widths({"flip": Flip(shape=(1, 3))}, X, X[:, 0], criterion="leave_one_out"),
-        span_scores([["B-NP", "O"]], [["B-NP", "O"]]),
     ]
     return {type(each): each for each in found}
 

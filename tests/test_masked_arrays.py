@@ -166,9 +166,7 @@ OTHERS = {
     "display": ("worst", lambda X, y: WorstCasesDisplay(X, masked(X))),
     "sliced": ("array", lambda X, y: SlicedRows(masked(X))),
     "numbers": ("numbers", lambda X, y: SomeRows(SlicedRows(X), masked(np.arange(5)))),
-    "widths": (
-        "X", lambda X, y: select_widths(Shifts(1, shape=(2, 2)), masked(X), y, criterion="leave_one_out")
-    ),
+    "widths": ("X", lambda X, y: select_widths(Shifts(1, shape=(2, 2)), masked(X), y)),
     "changes": (
         "y", lambda X, y: select_changes(InvariantLinearSVC(FDrop(1)), X, masked(y), {"C": [1.0]}, cv=2)
     ),

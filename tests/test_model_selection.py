@@ -2,29 +2,39 @@
 
 import pickle
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, get_scorer
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from structinv import (
     InvariantLinearSVC,
+    InvariantTextClassifier,
     LapSVC,
     RepresenterClassifier,
-    UninformativeFitWarning,
     certify,
     select_changes,
 )
-from structinv.model_selection import LabeledSplit, certified_accuracy_scorer, labeled_scorer
-from structinv.oracles import Box, FDrop, FScale
+from structinv.model_selection import (
+    LabeledSplit,
+    certified_accuracy_scorer,
+    labeled_scorer,
+    most_robust,
+)
+from structinv.oracles import Box, FDrop, TokenEdits
 
 
 def mails(n=60, d=12, seed=0):
@@ -147,86 +157,75 @@ def linear(oracle=None, **parameters):
 
 
 class TestSelectChanges:
-    def test_the_table_is_that_of_fits_and_certificates(self):
+    def test_scores_are_those_of_fits_and_certificates(self):
         X, y = mails()
-        found = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(2))
-        assert found.oracle_.max_changes == 2
-        table = found.table_
-        assert len(table["params"]) == 6
-        for number, params in enumerate(table["params"]):
+        search = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(2))
+        results = search.cv_results_
+        for number, params in enumerate(results["params"]):
             model = clone(linear()).set_params(**params)
             for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
                 model.fit(X[train], y[train])
                 certificate = model.certify(X[test], y[test], oracle=FDrop(2))
-                assert table["clean_folds"][number, fold] == model.score(X[test], y[test])
-                assert table["certified_folds"][number, fold] == certificate.accuracy
-            assert table["param_C"][number] == params["C"]
-        for name in ("clean", "certified"):
-            folds = table[f"{name}_folds"]
-            np.testing.assert_allclose(table[name], folds.mean(axis=1))
-            spread = np.sqrt(folds.var(axis=1, ddof=1) / 3)
-            np.testing.assert_allclose(table[f"{name}_error"], spread)
-        assert np.all(table["certified"] <= table["clean"])
+                assert results[f"split{fold}_test_clean"][number] == model.score(X[test], y[test])
+                assert results[f"split{fold}_test_certified"][number] == certificate.accuracy
+        best = linear().set_params(**search.best_params_).fit(X, y)
+        np.testing.assert_array_equal(search.best_estimator_.coef_, best.coef_)
 
     @pytest.mark.parametrize("clean_loss", [None, 0.0, 1.0])
     def test_the_best_follows_the_rule(self, clean_loss):
         X, y = mails()
-        found = select_changes(linear(), X, y, GRID, cv=4, clean_loss=clean_loss)
-        table = found.table_
-        usable = np.flatnonzero(table["uninformative"] == 0)
-        leader = usable[np.argmax(table["clean"][usable])]
-        loss = table["clean_error"][leader] if clean_loss is None else clean_loss
-        near = [n for n in usable if table["clean"][n] >= table["clean"][leader] - loss - 1e-9]
-        most = max(table["certified"][n] for n in near)
-        assert found.best_index_ in near
-        assert table["certified"][found.best_index_] == pytest.approx(most)
-        assert found.best_params_ == table["params"][found.best_index_]
-        linear().set_params(**found.best_params_).fit(X, y)
+        search = select_changes(linear(FDrop(2)), X, y, GRID, cv=4, clean_loss=clean_loss)
+        results = search.cv_results_
+        folds = np.array([results[f"split{fold}_test_clean"] for fold in range(4)])
+        clean, certified = results["mean_test_clean"], results["mean_test_certified"]
+        leader = np.argmax(clean)
+        loss = folds[:, leader].std(ddof=1) / 2 if clean_loss is None else clean_loss
+        near = [n for n in range(6) if clean[n] >= clean[leader] - loss - 1e-9]
+        assert search.best_index_ in near
+        assert certified[search.best_index_] == pytest.approx(max(certified[n] for n in near))
 
-    def test_all_are_certified_against_the_largest_that_leaves_something(self):
+    def test_a_failed_setting_is_never_the_best(self):
         X, y = mails()
-        grid = {"oracle__max_changes": [12, 2, 0, 1]}
-        found = select_changes(linear(C=0.1), X, y, grid, cv=3)
-        assert found.table_["uninformative"].tolist() == [3, 0, 0, 0]
-        assert found.oracle_.max_changes == 2
-        # A constant has a certificate of its own, but is never the best.
-        assert found.best_params_["oracle__max_changes"] in (1, 2)
-        assert "!  " in str(found)
+        with pytest.warns(FitFailedWarning):
+            search = select_changes(linear(FDrop(1)), X, y, {"C": [-1, 0.1]}, cv=2, error_score=np.nan)
+        assert search.best_params_ == {"C": 0.1}
 
-    def test_a_grid_of_oracles(self):
+    def test_the_rule_serves_other_searches(self):
         X, y = mails()
-        grid = [{"oracle": [None, FDrop(1), Box(0.05)]}, {"C": [0.1], "oracle": [FScale(1)]}]
-        found = select_changes(linear(), X, y, grid, cv=2)
-        assert len(found.table_["params"]) == 4
-        assert found.table_["param_C"].tolist() == [None, None, None, 0.1]
-        assert str(found.oracle_) in (
-            "FDrop(max_changes=1)",
-            "Box(radius=0.05)",
-            "FScale(max_changes=1)",
-        )
-        assert "Identity" not in str(found.oracle_)
+        scoring = {"clean": "accuracy", "certified": certified_accuracy_scorer(FDrop(2))}
+        settings = {"scoring": scoring, "refit": most_robust(0.01), "cv": 2}
+        search = RandomizedSearchCV(linear(), GRID, n_iter=6, random_state=0, **settings).fit(X, y)
+        same = select_changes(linear(FDrop(2)), X, y, GRID, cv=2, clean_loss=0.01)
+        best = [each.cv_results_["mean_test_certified"][each.best_index_] for each in (search, same)]
+        assert best[0] == best[1]
 
     def test_pipelines_of_texts(self):
         spam = ["cheap pills now", "win cash now now", "cheap cash offer", "pills offer win"]
         ham = ["meeting at noon", "see the report", "the meeting report is late", "lunch at noon"]
         texts, y = (spam + ham) * 4, (["spam"] * 4 + ["ham"] * 4) * 4
-        pipeline = make_pipeline(CountVectorizer(), linear(C=10.0))
+        pipeline = make_pipeline(CountVectorizer(), linear(FDrop(1), C=10.0))
         grid = {"invariantlinearsvc__oracle__max_changes": [0, 1]}
-        found = select_changes(pipeline, texts, y, grid, cv=2)
-        assert found.oracle_.max_changes == 1
-        assert found.table_["clean"].tolist() == [1.0, 1.0]
-        scorer = certified_accuracy_scorer(FDrop(1))
-        search = GridSearchCV(pipeline, grid, scoring=scorer, cv=2, error_score="raise")
-        search.fit(texts, y)
-        own = search.cv_results_["mean_test_score"]
-        np.testing.assert_allclose(own, found.table_["certified"])
+        search = select_changes(pipeline, texts, y, grid, cv=2)
+        assert search.cv_results_["mean_test_clean"].tolist() == [1.0, 1.0]
+
+    def test_text_classifiers_are_certified_against_their_own_edits(self):
+        texts, y = (
+            ["win cash now", "cheap cash", "lunch at noon", "see you at lunch"] * 4,
+            [0, 0, 1, 1] * 4,
+        )
+        model = InvariantTextClassifier("drop", 1, C=10.0, random_state=0)
+        own, given = (
+            select_changes(model, texts, y, {"C": [0.01, 10.0]}, cv=2, oracle=oracle).cv_results_
+            for oracle in (None, TokenEdits("drop", 1))
+        )
+        np.testing.assert_array_equal(own["mean_test_certified"], given["mean_test_certified"])
 
     def test_models_of_others(self):
         X, y = mails()
         model = make_pipeline(StandardScaler(), LogisticRegression())
         grid = {"logisticregression__C": [0.01, 1.0]}
-        found = select_changes(model, X, y, grid, cv=2, oracle=Box(0.2), n_jobs=1)
-        assert np.all(found.table_["certified"] < found.table_["clean"])
+        results = select_changes(model, X, y, grid, cv=2, oracle=Box(0.2), n_jobs=1).cv_results_
+        assert np.all(results["mean_test_certified"] < results["mean_test_clean"])
         with pytest.raises(ValueError, match=r"oracle must be given .*oracle=TokenEdits\('drop', 2\)"):
             select_changes(model, X, y, grid, cv=2)
 
@@ -281,76 +280,18 @@ class TestSelectChanges:
         assert scores[0] == pytest.approx(np.average(correct, weights=weights[test]))
         assert plain[0] == pytest.approx(correct.mean())
 
-    def test_nothing_to_learn_anywhere(self):
-        X, y = mails()
-        with pytest.warns(UninformativeFitWarning, match="every setting of grid") as caught:
-            found = select_changes(linear(), X, y, {"oracle__max_changes": [12]}, cv=2)
-        assert len(caught) == 1
-        assert found.table_["uninformative"].tolist() == [2]
-
     @pytest.mark.parametrize(
         ("change", "error", "message"),
         [
-            ({"model": "svc"}, TypeError, "model must be an unfitted estimator"),
-            ({"grid": {"oracle__words": [1]}}, ValueError, "grid must contain parameters of the.*words"),
-            ({"grid": {"oracle": [3]}}, TypeError, "oracle must be an InvarianceOracle"),
-            ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be an integer"),
             ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle"),
             ({"clean_loss": -1.0}, ValueError, "clean_loss must be a number of at least 0"),
-            ({"clean_loss": 2}, ValueError, "clean_loss must be a number of at least 0 and at most 1"),
             ({"clean_loss": "1se"}, TypeError, "clean_loss must be a number of at least 0"),
-            ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two folds, got 1"),
-            ({"cv": 31}, ValueError, "n_splits=31"),
-            ({"y": np.r_[["rare"], mails()[1][1:]]}, ValueError, "none of {'rare'}"),
-            ({"y": mails()[1][:7]}, ValueError, "inconsistent numbers of samples"),
-            ({"y": np.linspace(0, 1, 60)}, ValueError, "continuous"),
+            ({"grid": {"oracle__words": [1]}}, ValueError, "'words'"),
+            ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be an integer"),
         ],
-        ids=lambda value: str(value)[:40] if isinstance(value, dict) else None,
     )
-    @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
-    def test_what_is_wrong_is_named_before_any_fit(self, monkeypatch, change, error, message):
-        def never(*_args, **_kwargs):
-            raise AssertionError("work began")
-
-        monkeypatch.setattr(InvariantLinearSVC, "fit", never)
+    def test_what_is_wrong_is_named(self, change, error, message):
         X, y = mails()
-        call = {"model": linear(), "X": X, "y": y, "grid": GRID} | change
+        call = {"model": linear(FDrop(1)), "X": X, "y": y, "grid": GRID} | change
         with pytest.raises(error, match=message):
             select_changes(**call)
-
-    def test_the_printed_table_has_headers_above_its_columns_and_a_legend(self):
-        X, y = mails()
-        found = select_changes(linear(), X, y, GRID, cv=2, oracle=FDrop(2))
-        found.table_["clean_error"][0] = 0.125
-        title, header, *rows, errors, star = str(found).splitlines()
-        assert title == "certified against FDrop(max_changes=2)"
-        assert header.split() == ["clean", "certified", "setting"]
-        assert len(rows) == len(found.table_["params"])
-        ends = header.index("clean") + 5, header.index("certified") + 9
-        for row in rows:
-            assert all(row[end - 1 : end + 2] == "%  " for end in ends)
-            assert row.index("C=") == header.index("setting")
-        assert errors == "Accuracies are means over folds +- standard errors."
-        assert star == "*  best setting, best_params_"
-
-    def test_shown(self):
-        X, y = mails()
-        found = select_changes(linear(), X, y, GRID, cv=2, oracle=FDrop(2))
-        text = str(found)
-        assert text.count("\n") == 9
-        (star,) = [line for line in text.splitlines() if line.startswith("*  ") and "%" in line]
-        assert ", ".join(f"{name}={value}" for name, value in found.best_params_.items()) in star
-        assert found.plot() is found
-        figure = found.figure_
-        left, right = found.axes_
-        assert left.get_xlabel() == right.get_xlabel() == "oracle__max_changes"
-        drawn = [line for line in right.containers if hasattr(line, "lines")]
-        heights = np.concatenate([np.asarray(line.lines[0].get_ydata()) for line in drawn])
-        assert sorted(heights) == sorted(found.table_["certified"])
-        assert found.plot().figure_ is not figure
-        _, axes = plt.subplots(1, 2)
-        assert found.plot(ax=axes).axes_ == list(axes)
-        panels = r"\(clean accuracy, certified accuracy\), got 1: make them with plt.subplots\(1, 2\)"
-        with pytest.raises(ValueError, match="ax must contain 2 Axes " + panels):
-            found.plot(ax=axes[0])
-        plt.close("all")

@@ -35,7 +35,7 @@ def warnings_are_errors():
 
 
 def learned(X=X, y=LABELS, **changes):
-    given = {"oracle": TURNS, "grid": {"spread": [5, 20]}, "n_draws": 2, "cv": 2} | changes
+    given = {"oracle": TURNS, "grid": {"spread": [5, 20]}, "n_draws": 2} | changes
     return select_widths(X=X, y=y, **given)
 
 
@@ -262,32 +262,6 @@ def test_invalid_scorers_are_errors(scoring, error, message):
 
 
 # Widths.
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"grid": [5, 20]}, TypeError, "Parameter grid is not a dict"),
-        ({"grid": {"spread": 5}}, TypeError, "Parameter grid for parameter 'spread'.* got 5"),
-        ({"grid": {"sread": [5]}}, ValueError, "grid must contain parameters of the oracle"),
-        ({"oracle": {"a": TURNS}}, ValueError, "names of oracle only, .*got .'spread'.*'a'"),
-        ({"oracle": {"a": None}, "grid": None}, TypeError, r"oracle\['a'\] must be an InvarianceOracle"),
-        ({"oracle": TURNS.only_for(1)}, ValueError, "oracle must not depend on labels.*only_for"),
-        ({"cv": 1}, ValueError, "at least one train/test split"),
-    ],
-)  # fmt: skip
-def test_invalid_grids_and_folds_are_errors_before_the_fit(monkeypatch, changes, error, message):
-    monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", None)
-    with pytest.raises(error, match=message):
-        learned(**changes)
-
-
-def test_folds_may_be_masks_and_are_five_by_default():
-    first = np.arange(20) < 10
-    folds = [(first, ~first), (~first, first)]
-    numbers = [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in folds]
-    np.testing.assert_array_equal(learned(cv=folds).table_["score"], learned(cv=numbers).table_["score"])
-    assert learned(cv=None).table_["score_folds"].shape == (3, 5)
 
 
 def test_masked_rows_are_refused_by_name():

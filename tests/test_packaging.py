@@ -155,7 +155,7 @@ def test_numba_is_asked_through_jit():
     assert not wrong
 
 
-HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas", "seqeval", "sklearn.cluster")
+HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas", "sklearn.cluster")
 # Parts of scikit-learn that few fits need.
 HEAVY += ("sklearn.decomposition", "sklearn.feature_extraction", "sklearn.linear_model")
 HEAVY += ("sklearn.neighbors", "sklearn.svm")

@@ -15,7 +15,6 @@ from structinv import (
     InvariantTextClassifier,
     certify,
     explain_solver,
-    select_changes,
 )
 from structinv.certificates import Certificate, PredictionBounds
 from structinv.certificates.certificate import worst_change
@@ -168,7 +167,6 @@ def test_tables_are_their_own_repr(model):
         explain_edit(model, X[:1], Y[:1]),
         explain_solver(model, X, Y),
         security_curve({"own": model}, X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad"),
-        select_changes(model, X, Y, {"C": [1.0]}, cv=2),
     ]
     for result in results:
         assert repr(result) == str(result)

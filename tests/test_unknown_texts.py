@@ -15,7 +15,6 @@ from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantTextClassifier, certify, report, select_changes
 from structinv.estimators.unknown_texts import share_of_unknown_tokens
-from structinv.model_selection import detection_scorer
 from structinv.oracles import FDrop, TokenEdits
 
 from .test_cli import run, succeed
@@ -124,12 +123,9 @@ def test_a_report_of_a_pipeline_names_texts_without_a_known_word(tmp_path):
     assert "50.0 % of the tokens are unknown to the model." in content
 
 
-@pytest.mark.parametrize("scoring", [None, detection_scorer(0.5)])
-def test_folds_of_a_selection_have_no_warning(scoring):
+def test_folds_of_a_selection_have_no_warning():
     texts, labels = ["", *TEXTS], ["ham", *LABELS]
     model = InvariantTextClassifier("drop", C=10.0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        select_changes(
-            model, texts, labels, {"C": [10.0]}, cv=2, oracle=TokenEdits("drop", 1), scoring=scoring
-        )
+        select_changes(model, texts, labels, {"C": [10.0]}, cv=2)

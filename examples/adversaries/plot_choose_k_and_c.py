@@ -16,10 +16,12 @@ hyperparameter, and the best K is not necessarily five.
 # :func:`~structinv.datasets.make_mail_like` generates word counts. All settings are certified against
 # the same attack, because certificates against different attacks are not comparable.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-from structinv import InvariantLinearSVC, certify, select_changes
+from structinv import InvariantLinearSVC, UninformativeFitWarning, certify, select_changes
 from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop
 
@@ -33,12 +35,14 @@ changes, costs = [0, 2, 5, 10, 20], [0.0001, 0.001, 0.01, 0.1]
 #
 # :func:`~structinv.select_changes` fits every setting on the training part of each fold, and certifies
 # it on the other part. Settings within ``clean_loss`` of the best clean accuracy are candidates. The
-# candidate with the highest certified accuracy is selected.
+# candidate with the highest certified accuracy is selected. The result is a fitted ``GridSearchCV``.
 
+# Extreme settings leave almost nothing to learn.
+warnings.simplefilter("ignore", UninformativeFitWarning)
 template = InvariantLinearSVC(FDrop(0), fit_intercept=False, tol=1e-2, random_state=0)
 grid = {"oracle__max_changes": changes, "C": costs}
-found = select_changes(template, X, y, grid, oracle=attack, clean_loss=0.01)
-print(found)
+search = select_changes(template, X, y, grid, oracle=attack, clean_loss=0.01)
+print(search.best_params_)
 
 # %%
 # A darker cell is a higher accuracy, and a frame marks the selected setting. Most settings have a clean
@@ -46,18 +50,18 @@ print(found)
 # %.
 #
 # If K is large and C is small, the model predicts "ham" for most mails, and its accuracy falls to 58 %,
-# the proportion of ham. The table marks the extreme cases with an exclamation mark. A larger K
-# therefore requires a larger C.
+# the proportion of ham. Such fits raise an ``UninformativeFitWarning``. A larger K therefore requires a
+# larger C.
 
 shape = len(costs), len(changes)
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained", sharey=True)
 for ax, column in zip(axes, ("clean", "certified"), strict=True):
-    values = 100 * found.table_[column].reshape(shape).T
+    values = 100 * search.cv_results_[f"mean_test_{column}"].reshape(shape).T
     ax.imshow(values, cmap="Blues", vmin=40, vmax=105, aspect="auto", origin="lower")
     for (row, place), value in np.ndenumerate(values):
         color = "white" if value > 75 else "black"
         ax.text(place, row, f"{value:.1f}", ha="center", va="center", color=color)
-    place, row = np.unravel_index(found.best_index_, shape)
+    place, row = np.unravel_index(search.best_index_, shape)
     frame = plt.Rectangle((place - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=4)
     ax.add_patch(frame).set_clip_on(False)
     ax.set(xticks=range(len(costs)), xticklabels=costs, yticks=range(len(changes)), yticklabels=changes)
@@ -75,8 +79,8 @@ fig.suptitle("Clean accuracy hides which model is robust")
 # mails give an honest estimate. In these mails, spammers also adapt to filters: ``shift=0.5``.
 
 X_test, y_test = make_mail_like(shift=0.5, random_state=1)
-for number in (0, 5, found.best_params_["oracle__max_changes"]):
-    model = template.set_params(C=found.best_params_["C"], oracle__max_changes=number).fit(X, y)
+for number in (0, 5, search.best_params_["oracle__max_changes"]):
+    model = template.set_params(C=search.best_params_["C"], oracle__max_changes=number).fit(X, y)
     certificate = certify(model, attack, X_test, y_test)
     accuracy = model.score(X_test, y_test)
     print(f"K = {number:<3} accuracy {accuracy:.3f}, certified {certificate.accuracy:.3f}")
@@ -87,6 +91,5 @@ for number in (0, 5, found.best_params_["oracle__max_changes"]):
 # is 0.97 for both robust models and 0.91 without robust training. The last step of a real project is to
 # fit the selected setting on all mails.
 #
-# ``found.plot()`` plots the same table as lines with standard errors. :func:`~structinv.select_widths`
-# selects the ranges of transformations of images. See also
+# :func:`~structinv.select_widths` selects the ranges of transformations of images. See also
 # :doc:`/guide/tune`.

@@ -32,8 +32,8 @@ for training, n_changes in {"plain": 0, "robust": 10}.items():
     for intercept in (True, False):
         model = InvariantLinearSVC(FDrop(n_changes), fit_intercept=intercept, tol=1e-2, random_state=0)
         grid = {"C": [0.01, 0.03, 0.1, 0.3]}
-        found = select_changes(model, X, y, grid, cv=3, oracle=attack, clean_loss=0.01)
-        models[training, intercept] = model.set_params(**found.best_params_).fit(X, y)
+        search = select_changes(model, X, y, grid, cv=3, oracle=attack, clean_loss=0.01)
+        model = models[training, intercept] = search.best_estimator_
         print(f"{training:<10}{intercept!s:<11}{model.C:>5}{model.intercept_.item():>24.2f}")
 
 # %%

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from sklearn.model_selection import GridSearchCV
 
 from ..certificates import Certificate
 from ..estimators.target_labels import label_name
 from ..inspection import explain_edit
 from ..inspection.explanation import Explanation
-from ..model_selection.select_changes import ChangesSelection
-from ..oracles import Identity
+from ..oracles import Identity, InvarianceOracle
 from ..report.subject import short_name
 from ..utils.summaries import number_of, percent
 from .kinds import Data
@@ -55,30 +55,36 @@ def training_report(
     _print_note(console, certified)
 
 
-def weights_report(console: Console, selection: ChangesSelection, folds: int) -> None:
+def weights_report(
+    console: Console, search: GridSearchCV, folds: int, oracle: InvarianceOracle, max_fpr: float | None
+) -> None:
     """Print the held-out accuracy for each C, the selected C and the rule."""
-    certified = not isinstance(selection.oracle_, Identity)
+    certified = not isinstance(oracle, Identity)
     measures = ("clean", "certified") if certified else ("clean",)
-    scorer = selection.scoring
     what = "accuracy"
-    if scorer is not None:
-        what = f"detection at {100 * scorer.keywords['max_fpr']:.4g} % false positives"
+    if max_fpr is not None:
+        what = f"detection at {100 * max_fpr:.4g} % false positives"
     table = Table(title=f"Mean {what} on {folds} held-out folds, with standard error")
     for name in ("C", *(column for each in measures for column in (each, "std. error")), ""):
         table.add_column(name, justify="right")
-    for place, setting in enumerate(selection.table_["params"]):
+    results = search.cv_results_
+    for place, setting in enumerate(results["params"]):
         accuracies = [
-            percent(selection.table_[name + more][place]) for name in measures for more in ("", "_error")
+            percent(share)
+            for name in measures
+            for share in (
+                results[f"mean_test_{name}"][place],
+                results[f"std_test_{name}"][place] / np.sqrt(folds - 1),
+            )
         ]
-        marks = {"chosen": place == selection.best_index_}
-        marks["one label"] = selection.table_["constant"][place] > 0
-        table.add_row(f"{setting['C']:g}", *accuracies, ", ".join(filter(marks.get, marks)))
+        mark = "chosen" if place == search.best_index_ else ""
+        table.add_row(f"{setting['C']:g}", *accuracies, mark)
     console.print(table)
     rule = (
-        f"the highest certified {what} for {escape(phrase(selection.oracle_))}, with a clean {what} "
+        f"the highest certified {what} for {escape(phrase(oracle))}, with a clean {what} "
         "within one standard error of the best"
     )
-    C = selection.best_params_["C"]
+    C = search.best_params_["C"]
     console.print(
         f"C = {C:g} has {rule if certified else f'the highest {what}'}",
         highlight=False,

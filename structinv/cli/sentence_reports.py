@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ..certificates import Certificate
 from ..model_selection import span_scores
-from ..model_selection.entity_scores import SpanScores, are_spans
+from ..model_selection.entity_scores import are_spans
 from ..report.sentences import sentence_certificate, unknown_labels_note
 from ..utils.summaries import percent
 from .kinds import Data
@@ -50,12 +50,8 @@ def sentences_report(
     )
     table.add_row("whole sentences", str(len(y)), *sentences)
     console.print(table)
-    if not are_spans(saved.classifier.classes_):
-        return
-    try:
+    if are_spans(saved.classifier.classes_):
         console.print(_spans_table(span_scores(y, predicted)))
-    except ModuleNotFoundError as error:
-        say(str(error))
 
 
 def _certificate(
@@ -68,13 +64,14 @@ def _certificate(
     return sentence_certificate(saved.classifier, X, y, predicted)
 
 
-def _spans_table(scores: SpanScores) -> Table:
+def _spans_table(scores: dict[str, dict[str, float]]) -> Table:
     table = Table(title="Spans")
     table.add_column("type")
     for name in ("spans", "precision", "recall", "F1"):
         table.add_column(name, justify="right")
-    last = next(reversed(scores.by_type), None)
-    for name, one in (*scores.by_type.items(), ("all", scores)):
-        rates = (percent(rate) for rate in (one.precision, one.recall, one.f1))
-        table.add_row(escape(name), str(one.n_spans), *rates, end_section=name == last)
+    for name, one in scores.items():
+        rates = (percent(one[rate]) for rate in ("precision", "recall", "f1-score"))
+        table.add_row(escape(name), str(one["support"]), *rates)
+    if len(scores) > 1:
+        table.rows[-2].end_section = True
     return table

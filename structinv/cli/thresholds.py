@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, StratifiedShuffleSplit
+from sklearn.utils import _safe_indexing
 
 from ..estimators import InvariantLinearSVC, InvariantTextClassifier
 from ..estimators.target_labels import label_name
 from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..inspection.detection import ROUNDING, positive_label, threshold_at, without_edits
-from ..model_selection.held_out import held_out
 from ..oracles import Identity
 from ..other_models.thresholds import with_threshold_zero
+from ..rows import RowSource, SomeRows
 from .row_files import Labels
 
 # Share of the samples that set the threshold.
@@ -85,9 +86,11 @@ def hold_out(
         )
     split = StratifiedShuffleSplit(1, test_size=SHARE, random_state=seed)
     ((train, test),) = split.split(np.zeros((len(y), 1)), y)
-    rows = held_out(classifier, X)
-    X_train, y_train = rows.part(X, y, np.sort(train))
-    return X_train, y_train, HeldOut(*rows.part(X, y, np.sort(test)), max_fpr, label)
+    X_train, X_test = (
+        SomeRows(X, rows) if isinstance(X, RowSource) else _safe_indexing(X, rows)
+        for rows in map(np.sort, (train, test))
+    )
+    return X_train, y[np.sort(train)], HeldOut(X_test, y[np.sort(test)], max_fpr, label)
 
 
 def threshold_note(training: dict[str, Any]) -> str:

@@ -269,12 +269,17 @@ def choose_weight(
         # The final fit repeats these warnings, if they apply.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UninformativeFitWarning)
-        scoring = None if max_fpr is None else detection_scorer(max_fpr)
-        selection = select_changes(
-            classifier, X, y, {"C": POWERS}, cv=folds, oracle=classifier.oracle, scoring=scoring
+        oracle, scoring = classifier.oracle, None
+        if max_fpr is not None:
+            scoring = {
+                measure: detection_scorer(max_fpr, oracle, measure=measure)
+                for measure in ("clean", "certified")
+            }
+        search = select_changes(
+            classifier, X, y, {"C": POWERS}, cv=folds, oracle=oracle, scoring=scoring
         )
-    weights_report(console, selection, folds)
-    return float(selection.best_params_["C"])
+    weights_report(console, search, folds, oracle, max_fpr)
+    return float(search.best_params_["C"])
 
 
 def train(classifier: Any, X: Any, y: Any, counts: dict[str, int]) -> tuple[dict[str, Any], bool]:

@@ -229,10 +229,6 @@ class CustomStructuredSVC(InvariantEstimator):
             inputs, labels, Identity(), self.structure, weights, fingerprinted=labels, learned={}
         )
 
-    def _some(self, y: Any, n_rows: int) -> np.ndarray:
-        # All examples are equally suitable for an estimate of seconds.
-        return np.arange(n_rows)
-
     def _objective(self, problem: Problem) -> Objective:
         term = JointFeature(problem.rows, problem.labels, problem.structure, problem.weights)
         what = f"training with weights for {term.n_features} joint features"

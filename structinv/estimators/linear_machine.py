@@ -67,8 +67,6 @@ class LinearMachine(InvariantEstimator):
 
     _rows = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
 
-    _largest_power = 1.25
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_boolean("fit_intercept", self.fit_intercept)

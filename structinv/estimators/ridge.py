@@ -156,7 +156,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     fit_intercept: bool = True
     scoring: str | Callable[..., float] | None = None
 
-    _largest_power = 3.0
     # Before the end of the factorization there is no model to keep.
     on_interrupt = "raise"
 
@@ -408,9 +407,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         self._checked_parameters()
         X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
         return self._tables(len(X))
-
-    def _some(self, y: Any, n_rows: int) -> np.ndarray:
-        return np.arange(n_rows)
 
     def __sklearn_tags__(self) -> Any:
         """Declare a pairwise input for precomputed kernels."""

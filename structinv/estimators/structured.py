@@ -435,10 +435,6 @@ class InvariantStructuredSVC(ExampleMachine):
             raise ValueError(f"cost must be one of {list(COSTS)} or a matrix, got {self.cost!r}")
         check_oracle_type(self.oracle).validate()
 
-    def _some(self, y: Any, n_rows: int) -> np.ndarray:
-        # All examples are equally suitable for an estimate of seconds.
-        return np.arange(n_rows)
-
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
         reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)

@@ -1,68 +1,25 @@
-"""Precision, recall and F1 of labeled spans (chunks, named entities), by seqeval."""
+"""Precision, recall and F1 of labeled spans (chunks, named entities)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
-
-from ..utils.summaries import Table
 
 # Begin, inside, end and single; L and U are end and single in other schemes. "O" is outside.
 _PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
+# Prefixes of the first and of the last token of a span.
+_FIRST, _LAST = "BSU", "ESLU"
 
 
-@dataclass(frozen=True)
-class SpanScores:
-    """Precision, recall and F1 of predicted spans.
-
-    A span is correct if its type, its first and its last token are correct.
-
-    Attributes
-    ----------
-    precision : float
-        Fraction of correct spans among the predicted ones; 0 if there is no predicted span.
-    recall : float
-        Fraction of predicted spans among the true ones; 0 if there is no true span.
-    f1 : float
-        Harmonic mean of precision and recall.
-    n_spans : int
-        Number of true spans.
-    by_type : dict of str to SpanScores
-        Scores of each type of span, such as "NP", in alphabetical sequence.
-
-    See Also
-    --------
-    span_scores : Function that returns this result.
-
-    Examples
-    --------
-    >>> from structinv.model_selection import SpanScores, span_scores
-    >>> truth, predicted = [["B-NP", "O", "B-VP"]], [["B-NP", "O", "O"]]
-    >>> scores = span_scores(truth, predicted)
-    >>> isinstance(scores, SpanScores), scores.precision, scores.recall
-    (True, 1.0, 0.5)
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    n_spans: int
-    by_type: dict[str, SpanScores] = field(default_factory=dict)
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (name, str(one.n_spans), *(f"{rate:.1%}" for rate in (one.precision, one.recall, one.f1)))
-            for name, one in (*self.by_type.items(), ("all", self))
-        ]
-        return Table("Spans", ["type", "spans", "precision", "recall", "F1"], rows).html()
-
-
-def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> SpanScores:
-    """Compute precision, recall and F1 of predicted spans, in total and by type.
+def span_scores(
+    y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]
+) -> dict[str, dict[str, float]]:
+    """Compute precision, recall and F1 of predicted spans, by type and in total.
 
     Spans have the definition of conlleval of CoNLL-2000: an "I-NP" without a preceding "B-NP" or "I-NP"
-    starts a span. The function requires seqeval (Nakayama 2018), in the extra "sequences".
+    starts a span. A predicted span is correct if its type, its first and its last token are correct.
 
     Parameters
     ----------
@@ -73,16 +30,16 @@ def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]
 
     Returns
     -------
-    SpanScores
-        Scores of all spans, and of each type.
+    dict of str to dict
+        Scores of each type, such as "NP", in alphabetical sequence, and of "all" spans. They have the
+        names "precision", "recall", "f1-score" and "support", the number of true spans. Scores without
+        a span are 0.
 
     Raises
     ------
     ValueError
         If lengths differ, or if a label has another form. The message contains the number of the
         sequence.
-    ModuleNotFoundError
-        If seqeval is not installed.
 
     See Also
     --------
@@ -93,23 +50,17 @@ def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]
     >>> from structinv.model_selection import span_scores
     >>> y_true = [["B-NP", "I-NP", "B-VP", "O"], ["B-NP"]]
     >>> scores = span_scores(y_true, [["B-NP", "B-NP", "B-VP", "O"], ["B-NP"]])
-    >>> scores.precision, round(scores.recall, 3), scores.by_type["VP"].f1
+    >>> scores["all"]["precision"], round(scores["all"]["recall"], 3), scores["VP"]["f1-score"]
     (0.5, 0.667, 1.0)
     """
     _check(y_true, y_pred)
-    try:
-        from seqeval.metrics import classification_report
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            'span scores require seqeval, which is not installed: pip install "structinv[sequences]"'
-        ) from None
-    truth, guess = [list(labels) for labels in y_true], [list(labels) for labels in y_pred]
-    if not any(label != "O" for labels in (*truth, *guess) for label in labels):
-        return SpanScores(0.0, 0.0, 0.0, 0)
-    report = classification_report(truth, guess, output_dict=True, zero_division=0)
-    averages = {name: report.pop(name) for name in ("micro avg", "macro avg", "weighted avg")}
-    by_type = {name: _scores(report[name]) for name in sorted(report)}
-    return _scores(averages["micro avg"], by_type)
+    wanted, found = (
+        {(i, *span) for i, row in enumerate(y) for span in _spans(row)} for y in (y_true, y_pred)
+    )
+    counts = [Counter(span[1] for span in spans) for spans in (wanted & found, found, wanted)]
+    types = sorted(counts[1] | counts[2])
+    scores = {name: _scores(*(count[name] for count in counts)) for name in types}
+    return scores | {"all": _scores(*(count.total() for count in counts))}
 
 
 def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
@@ -131,8 +82,8 @@ def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
 
     Raises
     ------
-    ValueError, ModuleNotFoundError
-        If `span_scores` raises them.
+    ValueError
+        If `span_scores` raises it.
 
     See Also
     --------
@@ -147,7 +98,7 @@ def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
     >>> span_f1_scorer(Echo(), [["B-NP", "O"]], [["B-NP", "O"]])
     1.0
     """
-    return span_scores(y, estimator.predict(X)).f1
+    return span_scores(y, estimator.predict(X))["all"]["f1-score"]
 
 
 def are_spans(labels: Iterable[Any]) -> bool:
@@ -170,8 +121,7 @@ def _check(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> 
             raise ValueError(
                 f"y_pred[{i}] must have as many labels as y_true[{i}], {len(truth)}, got {len(guess)}"
             )
-    for name, sequences in (("y_true", y_true), ("y_pred", y_pred)):
-        for i, labels in enumerate(sequences):
+        for name, labels in (("y_true", truth), ("y_pred", guess)):
             invalid = next((label for label in labels if not _is_of_span(label)), None)
             if invalid is not None:
                 raise ValueError(
@@ -179,11 +129,21 @@ def _check(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> 
                 )
 
 
-def _scores(row: dict[str, Any], by_type: dict[str, SpanScores] | None = None) -> SpanScores:
-    return SpanScores(
-        precision=float(row["precision"]),
-        recall=float(row["recall"]),
-        f1=float(row["f1-score"]),
-        n_spans=int(row["support"]),
-        by_type=by_type or {},
-    )
+def _spans(labels: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield type, start and end of each span."""
+    start = 0
+    for t, (before, after) in enumerate(pairwise(["O", *labels, "O"])):
+        same = before[2:] == after[2:] and before[0] not in _LAST and after[0] not in _FIRST
+        if before != "O" and not same:
+            yield before[2:], start, t
+        if after != "O" and not same:
+            start = t
+
+
+def _scores(correct: int, found: int, wanted: int) -> dict[str, float]:
+    return {
+        "precision": correct / max(found, 1),
+        "recall": correct / max(wanted, 1),
+        "f1-score": 2 * correct / max(found + wanted, 1),
+        "support": wanted,
+    }

@@ -13,6 +13,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
+from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type, checked_weights
 from ..estimators.target_labels import as_labels
@@ -20,8 +21,7 @@ from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..inspection.detection import check_max_fpr, detection, positive_label, without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..other_models import certify
-from ..other_models.layers import layers
-from ..utils.parameters import brief
+from ..other_models.layers import layers, opened, transformed
 
 
 class Scorer:
@@ -69,7 +69,8 @@ def certified_accuracy_scorer(
     -------
     callable
         Function of a fitted estimator, X, y and an optional `sample_weight`. It has
-        `set_score_request`, for metadata routing. `structinv.certify` must support the estimator.
+        `set_score_request`, for metadata routing. `structinv.certify` must support the estimator. For
+        `InvariantStructuredSVC` the score is the certified fraction of rows, without weights.
 
     See Also
     --------
@@ -102,14 +103,18 @@ def certified_accuracy_scorer(
 def _certified_accuracy(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, oracle: InvarianceOracle | None, at: str
 ) -> float:
+    steps, last = opened(estimator)
+    if isinstance(last, InvariantStructuredSVC):
+        return last.certify(transformed(X, steps), y, oracle=oracle).position_accuracy
     known = _of_known_classes(estimator, y)
     correct = np.zeros(len(known))
-    if np.all(known):
-        correct = certify(estimator, oracle, X, y, at=at).correct
-    elif np.any(known):
-        rows = np.flatnonzero(known)
-        some = _safe_indexing(X, rows), _safe_indexing(y, rows)
-        correct[rows] = certify(estimator, oracle, *some, at=at).correct
+    with without_warnings_of_unknown_texts():
+        if np.all(known):
+            correct = certify(estimator, oracle, X, y, at=at).correct
+        elif np.any(known):
+            rows = np.flatnonzero(known)
+            some = _safe_indexing(X, rows), _safe_indexing(y, rows)
+            correct[rows] = certify(estimator, oracle, *some, at=at).correct
     return float(np.average(correct, weights=checked_weights(sample_weight, correct)))
 
 
@@ -166,7 +171,7 @@ def detection_scorer(
     See Also
     --------
     certified_accuracy_scorer : Scorer of certified accuracy.
-    select_changes : Selection of an oracle and C, which takes this scorer.
+    select_changes : Selection of an oracle and C.
     structinv.inspection.security_curve : Detection rates against the number of edits.
 
     Examples
@@ -189,12 +194,6 @@ def detection_scorer(
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {list(MEASURES)}, got {measure!r}")
     return partial(_detection_rate, max_fpr=max_fpr, oracle=oracle, label=label, measure=measure, at=at)
-
-
-def check_detection_scorer(scoring: Any) -> None:
-    """Raise TypeError unless an argument is a detection scorer or None."""
-    if scoring is not None and getattr(scoring, "func", None) is not _detection_rate:
-        raise TypeError(f"scoring must be None or a scorer from detection_scorer, got {brief(scoring)}")
 
 
 def _detection_rate(

@@ -25,7 +25,6 @@ class Table:
     - `rows`: cells, already formatted
     - `notes`: lines below the rows
     - `left` (0,): numbers of the columns that are aligned left; the others are aligned right
-    - `indent`: blanks in front of each row of the `repr`
     """
 
     title: str
@@ -33,14 +32,13 @@ class Table:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
     left: tuple[int, ...] = (0,)
-    indent: str = "  "
 
     def text(self) -> str:
         """Return the lines of the `repr`."""
         rows = [*([self.columns] if self.columns else []), *self.rows]
         cells = [[shown(cell, _MOST_OF_A_CELL) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [self.indent + "  ".join(self._padded(row, widths)).rstrip() for row in cells]
+        lines = ["  " + "  ".join(self._padded(row, widths)).rstrip() for row in cells]
         return "\n".join([visible(self.title), *lines, *map(visible, self.notes)])
 
     def _padded(self, row: Sequence[str], widths: list[int]) -> list[str]:
