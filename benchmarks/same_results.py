@@ -140,14 +140,14 @@ CASES = [  # data, an expression of X, y and a folder, and what replaces its %s
     ("texts", "%s", [
         "reported(InvariantTextClassifier('drop', 1).fit(X, y), X, y, folder)"]),
     ("digits", "%s", [
-        "select_widths(Rotations(), X, y, {'degrees': [[10], [90]]}).table_['score']",
-        "select_widths(Shifts(1), X, y, criterion='leave_one_out').table_['score']",
+        "select_widths(Shifts(1), X, y).cv_results_['mean_test_score']",
         "InvariantSVC(Shifts(1)).fit(X, y).compress(n_support=20).decision_function(X)",
         "loaded(InvariantSVC(Shifts(1)).fit(X, y), folder).decision_function(X)",
         "set_distance(Shifts(1), X[:6], X[6:12])", "distance_bounds(Box(0.1), X[:6], X[6:12])",
         "tangent_distance(Rotations(interval=(-9, 9)) | Shifts(interval=(0, 1)), X[:6], X[6:12])"]),
     ("mail", "%s", [
-        "select_changes(InvariantLinearSVC(FDrop(0)), X, y, {'oracle__max_changes': [0, 2]}).table_",
+        "[*map(select_changes(InvariantLinearSVC(FDrop(2)), X, y, {'oracle__max_changes': [0, 2]})"
+        ".cv_results_.get, ['mean_test_clean', 'mean_test_certified'])]",
         "fitted(InvariantLinearSVC(FDrop(2)), *on_disk(X, y, folder))",
         "on_dask(DaskInvariantLinearSVC(FDrop(2), C=0.01, random_state=0), X, y)",
         "InvariantLinearSVC(FDrop(2), solver='pegasos').partial_fit(X, y).partial_fit(X, y).coef_"]),
