@@ -28,7 +28,6 @@ from structinv.oracles import (
     Ellipsoid,
     FDrop,
     FScale,
-    ImageOracle,
     InvarianceOracle,
     Shifts,
     Support,
@@ -71,9 +70,6 @@ REFUSED = [
     ({"cost": np.ones((3, 3))}, ValueError, "cost must have a zero diagonal"),
     ({"cost": "high"}, (TypeError, ValueError), "cost"),
     ({"cost": [[0, 1], [1]]}, (TypeError, ValueError), "cost"),
-    ({"oracle": FDrop(-1)}, ValueError, "max_changes"),
-    ({"oracle": FScale(2.0)}, TypeError, "max_changes"),
-    ({"oracle": FScale(True)}, TypeError, "max_changes"),
     ({"oracle": FDrop(None)}, TypeError, "max_changes"),
     ({"oracle": FScale(2, low=1.5)}, ValueError, "low"),
     ({"oracle": FScale(2, low=np.nan)}, ValueError, "low"),
@@ -186,15 +182,14 @@ BUGS = [
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("solver", ["frank_wolfe", "bmrm"])
-@pytest.mark.parametrize("y", [TWO, np.r_[0, 1, np.full(7, 1)]], ids=["even", "uneven"])
 @pytest.mark.parametrize(("answer", "said"), BUGS)
-def test_invalid_answers_of_oracles_raise(answer, said, y, solver):
+def test_invalid_answers_of_oracles_raise(answer, said, solver):
     model = InvariantLinearSVC(Broken(answer), solver=solver)
-    check_refused(model, ValueError, f"Broken.support.*{said}", X, y)
-    model.set_params(oracle=None).fit(X, y).set_params(oracle=Broken(answer))
+    check_refused(model, ValueError, f"Broken.support.*{said}", X, TWO)
+    model.set_params(oracle=None).fit(X, TWO).set_params(oracle=Broken(answer))
     for method in (model.certify, model.worst_case):
         with pytest.raises(ValueError, match=f"Broken.support.*{said}"):
-            method(X, y)
+            method(X, TWO)
 
 
 AFTERWARD = [
@@ -236,27 +231,16 @@ def test_oracles_changed_after_a_fit_are_checked(method):
         getattr(model, method)(X, Y)
 
 
+VALUES = "assign must contain rows of V"
 BAD_QUESTIONS = {
-    "X a list": (TypeError, "X must be an array", lambda X, V, assign: (X.tolist(), V, assign)),
-    "X one row": (ValueError, "X must have shape", lambda X, V, assign: (X[0], V, assign)),
-    "V one direction": (ValueError, "V must have shape", lambda X, V, assign: (X, V[0], assign)),
-    "V too wide": (ValueError, "V must have shape", lambda X, V, assign: (X, np.c_[V, V], assign)),
-    "assign too short": (ValueError, "assign must have shape", lambda X, V, assign: (X, V, assign[1:])),
-    "assign too large": (
-        ValueError,
-        "assign must contain rows of V",
-        lambda X, V, assign: (X, V, assign + 1),
-    ),
-    "assign negative": (
-        ValueError,
-        "assign must contain rows of V",
-        lambda X, V, assign: (X, V, assign - 1),
-    ),
-    "assign floats": (
-        TypeError,
-        "assign must contain integers",
-        lambda X, V, assign: (X, V, assign / 1),
-    ),
+    "X a list": (TypeError, "X must be an array", lambda X, V, a: (X.tolist(), V, a)),
+    "X one row": (ValueError, "X must have shape", lambda X, V, a: (X[0], V, a)),
+    "V one direction": (ValueError, "V must have shape", lambda X, V, a: (X, V[0], a)),
+    "V too wide": (ValueError, "V must have shape", lambda X, V, a: (X, np.c_[V, V], a)),
+    "assign too short": (ValueError, "assign must have shape", lambda X, V, a: (X, V, a[1:])),
+    "assign too large": (ValueError, VALUES, lambda X, V, a: (X, V, a + 1)),
+    "assign negative": (ValueError, VALUES, lambda X, V, a: (X, V, a - 1)),
+    "assign floats": (TypeError, "assign must contain integers", lambda X, V, a: (X, V, a / 1)),
 }
 
 
@@ -264,9 +248,12 @@ BAD_QUESTIONS = {
 UNBOUND = [case for case in CASES if not case.oracle.depends_on_label]
 
 
-@pytest.mark.parametrize("bad", BAD_QUESTIONS)
-@pytest.mark.parametrize("case", UNBOUND, ids=str)
+@pytest.mark.parametrize(
+    ("case", "bad"),
+    [(UNBOUND[0], bad) for bad in BAD_QUESTIONS] + [(each, "V too wide") for each in UNBOUND[1:]],
+)
 def test_invalid_directions_raise_before_any_work(case, bad):
+    """Every wrong question to one oracle, and one to every oracle: they share the check."""
     inputs = rows()[0][:4]
     directions = np.random.default_rng(0).standard_normal((2, inputs.shape[1]))
     error, message, spoil = BAD_QUESTIONS[bad]
@@ -274,10 +261,8 @@ def test_invalid_directions_raise_before_any_work(case, bad):
     if bad.startswith("X"):
         with pytest.raises(error, match=message):
             case.oracle.bind(asked)
-    # Images may come as lists.
-    if bad != "X a list" or not isinstance(case.oracle, ImageOracle):
-        with pytest.raises(error, match=message):
-            case.oracle.support(asked, V, assign)
+    with pytest.raises(error, match=message):
+        case.oracle.support(asked, V, assign)
 
 
 CHANGES = Shifts(1, directions=4, shape=(2, 2))

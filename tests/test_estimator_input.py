@@ -79,20 +79,18 @@ def test_grades_without_numbers_are_refused_by_name(rho):
             InvariantLinearSVC(oracle.discounted(rho)).fit(X, Y)
 
 
-@pytest.mark.parametrize("value", ["no", 1, 0.0, None])
-@pytest.mark.parametrize(("kind", "name"), BOOLEANS)
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [(*BOOLEANS[0], value) for value in ("no", 1, 0.0)] + [(*each, None) for each in BOOLEANS],
+)
 def test_a_switch_is_true_or_false(kind, name, value):
     with pytest.raises(TypeError, match=f"{name} must be True or False, got {value!r}"):
         kind(**{name: value}).fit(inputs(kind), Y)
 
 
-@pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize(("kind", "name"), BOOLEANS)
-def test_a_switch_may_come_out_of_an_array(kind, name, value):
-    seed = {"random_state": 0} if "random_state" in signature(kind).parameters else {}
-    rows = inputs(kind)
-    plain, other = (kind(**{name: kept(value)}, **seed).fit(rows, Y) for kept in (bool, np.bool_))
-    np.testing.assert_array_equal(plain.predict(rows), other.predict(rows))
+def test_a_switch_may_come_out_of_an_array(kind, name):
+    kind(**{name: np.bool_(True)}).fit(inputs(kind), Y)
 
 
 def labels(kinds):

@@ -31,7 +31,6 @@ def taken(states):
 
 CHAINS = [RNG.standard_normal((3, 5)) for _ in range(8)]
 TAGS = [np.arange(3) % 2 for _ in CHAINS]
-TEXTS = [" ".join(f"word{number}" for number in RNG.integers(0, 20, 6)) for _ in Y]
 
 
 STATES = [

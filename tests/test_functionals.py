@@ -47,7 +47,6 @@ KERNELS = [
     Gaussian(1.4) * Polynomial(2, gamma=0.5),
     2.5 * RationalQuadratic(),
 ]
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 coordinates = st.floats(-3.0, 3.0).map(lambda t: round(t, 3))
 
 

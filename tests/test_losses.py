@@ -1,5 +1,7 @@
 """Scalar losses against their definitions, for every registered loss and combinations."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -14,11 +16,39 @@ from structinv.losses import (
     Hinge,
     Huber,
     Logistic,
+    Pieces,
+    ScalarLoss,
     Squared,
     SquaredHinge,
 )
 from structinv.losses.base import MoreauEnvelope
 from structinv.losses.combined import Affine, ConcatenatedLoss
+
+
+class Pinball(ScalarLoss):
+    """Loss of a quantile."""
+
+    lower_bound = 0.0
+
+    def __init__(self, quantile=0.5):
+        self.quantile = quantile
+
+    def value(self, u):
+        return np.maximum(-self.quantile * u, (1 - self.quantile) * u)
+
+    def derivative(self, u):
+        return np.where(u < 0, -self.quantile, 1 - self.quantile)
+
+    def conjugate(self, p):
+        low, high = self.domain()
+        return np.where((p >= low - 1e-12) & (p <= high + 1e-12), 0.0, np.inf)
+
+    def prox(self, u, step):
+        return u - np.clip(u, -step * self.quantile, step * (1 - self.quantile))
+
+    def pieces(self):
+        return Pieces.row([0.0], [-self.quantile, 1 - self.quantile], [0.0, 0.0])
+
 
 LOSSES = [
     *(loss() for loss in REGISTRY.values()),
@@ -37,6 +67,7 @@ LOSSES = [
     MoreauEnvelope(Huber(0.5), 0.7),
     MoreauEnvelope(Logistic(), 0.7),
     Affine(Absolute(), -1.0, 2.0).smoothed(0.3),
+    Pinball(0.9),
 ]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 every_loss_with_pieces = pytest.mark.parametrize(
@@ -132,8 +163,11 @@ def test_acts_elementwise_and_clones(loss):
     for method in (loss.value, loss.derivative, loss.conjugate, lambda t: loss.prox(t, 0.5)):
         many = method(u)
         assert many.shape == u.shape
+        np.testing.assert_array_equal(u, np.linspace(-3, 3, 7))
         np.testing.assert_array_equal(many, [method(np.array(one)) for one in u])
-    assert repr(clone(loss)) == repr(loss)
+    for copy in (clone(loss), pickle.loads(pickle.dumps(loss))):
+        assert repr(copy) == repr(loss)
+        np.testing.assert_array_equal(copy.value(u), loss.value(u))
 
 
 def mixed():

@@ -24,7 +24,14 @@ from structinv.functionals import (
     VicinalAverages,
 )
 from structinv.inspection import WorstCasesDisplay, explain_edit, name_changes, security_curve
-from structinv.kernels import Gaussian, VicinalKernel, check_kernel, min_eigenvalue, psd_corrected
+from structinv.kernels import (
+    Gaussian,
+    OrbitMean,
+    VicinalKernel,
+    check_kernel,
+    min_eigenvalue,
+    psd_corrected,
+)
 from structinv.model_selection import LabeledSplit, certified_accuracy_scorer, labeled_scorer
 from structinv.oracles import (
     Box,
@@ -149,6 +156,7 @@ OTHERS = {
     "bind": ("X", lambda X, y: Gradient().bind(masked(X))),
     "representers": ("points", lambda X, y: Gradient().bind(X).representers(Gaussian(), masked(X))),
     "kernel X": ("X", lambda X, y: Gaussian()(masked(X))),
+    "orbit kernel": ("X", lambda X, y: OrbitMean(Flip(shape=(1, 4)), Gaussian()).matrix(masked(X), X)),
     "kernel Y": ("Y", lambda X, y: Gaussian()(X, masked(X))),
     "psd_corrected": ("X", lambda X, y: psd_corrected(Gaussian(), masked(X))),
     "min_eigenvalue": ("X", lambda X, y: min_eigenvalue(Gaussian(), masked(X))),

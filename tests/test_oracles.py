@@ -232,16 +232,6 @@ def test_unsupported_methods_raise_with_their_name(view):
         getattr(FScale(1), view)(np.ones((1, D)))
 
 
-def test_orbits_of_combinations_list_all_members():
-    X, y = rows()
-    turns = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
-    assert (turns | turns).orbit(X).shape == (len(X), 3, D)
-    assert (turns @ turns).orbit(X).shape == (len(X), 4, D)
-    members = turns.only_for(1).bind(X, y).changes().members(np.arange(2))
-    np.testing.assert_array_equal(members[0], X[[0, 0]])
-    np.testing.assert_array_equal(members[1], turns.orbit(X)[1])
-
-
 def test_tangents_are_derivatives_per_unit():
     X, _ = rows()
     np.testing.assert_array_equal(Ellipsoid(FACTOR, 9.0).tangents(X)[1], FACTOR.T)

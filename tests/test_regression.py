@@ -26,7 +26,7 @@ from structinv.structures.regression import Regression
 from structinv.terms import Objective, WorstCase
 
 from .covering import one_in, slow_unless
-from .kernel_problems import KERNELS, features
+from .kernel_problems import KERNELS, over_members
 from .oracle_cases import CASES, D
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES
 from .problems import EXACT, assert_brackets, minimum
@@ -110,18 +110,13 @@ def test_every_solver_brackets_the_optimum(kind, solver, sparse):
 
 @cache
 def kernel_optimum(name, kernel):
-    """The optimum over the Gram matrix of all listed members."""
+    """The optimum over all listed members."""
     X, y, weights = rows()
-    members = ORBIT_CASE[name].members(X, y)
-    n, s, _ = members.shape
-    points, place = np.unique(members.reshape(n * s, D), axis=0, return_inverse=True)
-    phi = features(KERNELS[kernel], points)[place.ravel()]
-    w = cp.Variable(phi.shape[1])
-    total = 0.5 * cp.sum_squares(w)
-    for i in range(n):
-        values = phi[i * s : (i + 1) * s] @ w
-        total = total + weights[i] * cp.pos(cp.max(cp.abs(values - y[i])) - EPSILON)
-    return minimum(total)
+
+    def loss(i, mine):
+        return weights[i] * cp.pos(cp.max(cp.abs(mine - y[i])) - EPSILON)
+
+    return over_members(KERNELS[kernel], ORBIT_CASE[name].members(X, y), 1, loss)[0]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from structinv.kernels import Linear
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import AtomRows, KernelSpace
 
-from .covering import pairs
 from .kernel_models import DEGREES, D, Model
-from .kernel_problems import CACHES
 
 
 def model_of(**parameters):
@@ -19,22 +17,6 @@ def model_of(**parameters):
 
 
 every_degree = pytest.mark.parametrize("free_degree", DEGREES)
-KINDS = [(True, True), (True, False), (False, True), (False, False)]
-
-
-@pytest.mark.parametrize(
-    ("right", "left", "free_degree", "cache_mb"), pairs(KINDS, KINDS, DEGREES, CACHES)
-)
-def test_inner_products_are_those_of_the_matrix_without_the_free_part(
-    right, left, free_degree, cache_mb
-):
-    model = model_of(cache_mb=cache_mb, free_degree=free_degree)
-    (f, (dense_f, _)), (g, (dense_g, _)) = model.function(*left), model.function(*right)
-    wanted = dense_f.T @ model.gram @ dense_g
-    np.testing.assert_allclose(model.space.output_gram(f, g), wanted, atol=1e-10)
-    np.testing.assert_allclose(model.space.output_gram(g, f), wanted.T, atol=1e-10)
-    assert model.space.dot(f, g) == pytest.approx(np.trace(wanted), abs=1e-10)
-    assert model.space.dot(f, f) == pytest.approx(np.sum(dense_f * (model.gram @ dense_f)), abs=1e-10)
 
 
 def test_normals_over_atoms_stay_atom_rows():

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import Absolute, Squared
@@ -27,8 +29,7 @@ from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
 
 from .oracle_cases import D
-from .problems import SETTING, assert_brackets, objective, optimum, two_classes
-from .solver_checks import check_solver
+from .problems import CASE, SETTING, assert_brackets, objective, optimum, two_classes, with_penalty
 
 BY_BLOCK = ["frank_wolfe", "interior_point", "representer", "svmstruct"]
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -41,9 +42,63 @@ def tolerance_of(name):
 # --- the contract
 
 
+def penalized(factor=1.0):
+    family = LinearFunctionals(PENALIZED)
+    return objective(
+        CASE["box"].oracle, factor=factor, penalties=[Penalty(family, Squared(), 2.0 * factor)]
+    )
+
+
+PENALIZED = np.array([[1.0, -1.0, 0.0, 0.0, 0.0], [0.0, 2.0, 1.0, 1.0, 0.0]])
+PROBLEMS = {
+    "two classes": (lambda factor=1.0: objective(FDrop(2), factor=factor), ("fdrop", "binary")),
+    "several classes": (
+        lambda factor=1.0: objective(CASE["ellipsoid"].oracle, SETTING["multiclass"], factor=factor),
+        ("ellipsoid", "multiclass"),
+    ),
+    "penalty": (
+        penalized,
+        ("box", "binary", "twice squared", lambda w: 2.0 * cp.sum_squares(PENALIZED @ w)),
+    ),
+}
+
+
+def numbers(solution, space):
+    """All numbers of a solution, with explicit normals."""
+    planes = solution.planes
+    rows = [space.combine(planes.normals, unit) for unit in np.eye(len(planes))]
+    return [solution.f.copy(), planes.offsets.copy(), planes.blocks.copy(), planes.alphas.copy(), *rows]
+
+
 @every_solver
-def test_every_solver_passes_the_check(name):
-    check_solver(REGISTRY[name](), tolerance=tolerance_of(name))
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_solutions_are_proven_repeatable_and_left_as_they_are(kind, name):
+    make, asked = PROBLEMS[kind]
+    problem, solver, tolerance = make(), REGISTRY[name](), tolerance_of(name)
+    best = optimum(*asked) if len(asked) == 2 else with_penalty(*asked)
+
+    def run(solver, gap=tolerance, factor=1.0, **start):
+        return solve(make(factor), solver, Gap(gap) | Iterations(5000), random_state=0, **start)
+
+    solution = run(solver)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + tolerance)
+    f, offset = solution.planes.total(problem.space, problem.weights, problem.lower_bounds)
+    proven = offset - 0.5 * problem.space.dot(f, f)
+    assert proven == pytest.approx(solution.dual, rel=tolerance)
+    before = numbers(solution, problem.space)
+    again = run(solver, 1.01 * tolerance, warm_start=solution)
+    assert_brackets(again, best)
+    assert again.status is Status.CONVERGED
+    assert len(again.history) == 1
+    run(solver, factor=2.0, warm_start=solution)
+    for old, new in zip(before, numbers(solution, problem.space), strict=True):
+        np.testing.assert_array_equal(old, new)
+    for each in (solver, clone(solver)):
+        same = run(each)
+        np.testing.assert_array_equal(same.f, solution.f)
+        assert same.dual == solution.dual
 
 
 class NeverImproves(SVMStruct):
@@ -65,6 +120,8 @@ def test_limits_end_a_run_with_bounds(name):
     for stop, status in [
         (Iterations(3), Status.ITERATION_LIMIT),
         (OracleCalls(40), Status.ORACLE_CALL_LIMIT),
+        (OracleCalls(0), Status.ORACLE_CALL_LIMIT),
+        (Iterations(0), Status.ITERATION_LIMIT),
         (Seconds(0.0), Status.TIME_LIMIT),
         (Gap(0) | Iterations(3), Status.ITERATION_LIMIT),
     ]:
@@ -75,8 +132,8 @@ def test_limits_end_a_run_with_bounds(name):
         assert solution.gap == solution.primal - solution.dual
         assert solution.oracle_calls == problem.oracle_calls
         if status is Status.ITERATION_LIMIT:
-            assert solution.iterations == 3
-        if status is Status.ORACLE_CALL_LIMIT:
+            assert solution.iterations == (3 if stop != Iterations(0) else 1)
+        if stop == OracleCalls(40):
             assert 40 <= solution.history[-1].oracle_calls < 40 + 5 * 9
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -34,8 +33,6 @@ from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import CheckError
 
-from .problems import assert_brackets, minimum
-
 LABELS, FEATURES = 3, 4
 LENGTHS = (3, 1, 2, 3)
 
@@ -48,48 +45,10 @@ def sequences(seed=0):
     return X, y, LENGTHS, np.array([0.5, 0.2, 0.4, 0.3])
 
 
-def sequence_objective(oracle, *, sparse=False, cost=None):
-    X, y, lengths, weights = sequences()
-    rows = sp.csr_matrix(X) if sparse else X
-    term = WorstCase(rows, y, oracle, Sequence(), weights, layout=Layout.of_lengths(lengths), cost=cost)
-    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS))
-    return Objective(space, [term])
-
-
 def changed(x, n_drops):
     """Return all inputs with a limited number of features removed."""
     masks = product([0.0, 1.0], repeat=len(x))
     return np.array([x * np.array(mask) for mask in masks if sum(mask) >= len(x) - n_drops])
-
-
-def sequence_optimum(n_drops, cost):
-    """Return the optimum over all labelings and perturbations, by cvxpy."""
-    X, y, lengths, weights = sequences()
-    W, A = cp.Variable((LABELS, FEATURES)), cp.Variable((LABELS, LABELS))
-    a, e = cp.Variable(LABELS), cp.Variable(LABELS)
-    total = 0.5 * (cp.sum_squares(W) + cp.sum_squares(A) + cp.sum_squares(a) + cp.sum_squares(e))
-    starts = np.r_[0, np.cumsum(lengths)]
-    wins = {}
-    for t, (x, own) in enumerate(zip(X, y, strict=True)):
-        for k in range(LABELS):
-            if k != own:
-                wins[t, k] = cp.max(changed(x, n_drops) @ (W[k] - W[own]))
-    for b, weight in enumerate(weights):
-        rows = range(starts[b], starts[b + 1])
-        truth = y[starts[b] : starts[b + 1]]
-        parts = [0.0]
-        for labels in product(range(LABELS), repeat=len(truth)):
-            if tuple(truth) == labels:
-                continue
-            part = a[labels[0]] - a[truth[0]] + e[labels[-1]] - e[truth[-1]]
-            for t, k, own in zip(rows, labels, truth, strict=True):
-                if k != own:
-                    part = part + wins[t, k] + cost[own][k]
-            for t in range(1, len(truth)):
-                part = part + A[labels[t - 1], labels[t]] - A[truth[t - 1], truth[t]]
-            parts.append(part)
-        total = total + weight * cp.maximum(*parts)
-    return minimum(total)
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -211,19 +170,6 @@ class Narrow(Sequence):
 def test_best_by_wrong_of_wrong_shape_raises():
     with pytest.raises(ValueError, match=r"Narrow\.best_by_wrong must return scores of shape"):
         check_structure(Narrow())
-
-
-@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
-def test_sequences_reach_the_optimum(oracle, sparse, solver):
-    cost = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [1.0, 1.5, 0.0]]
-    best = sequence_optimum(int(isinstance(oracle, FDrop)), cost)
-    problem = sequence_objective(oracle, sparse=sparse, cost=cost)
-    found = solve(problem, solver, Gap(1e-7), random_state=0)
-    assert found.status is Status.CONVERGED
-    assert found.primal == pytest.approx(best, rel=1e-6)
-    assert_brackets(found, best)
 
 
 class Squares(ExplicitSpace):

@@ -42,7 +42,6 @@ EDITED = {
     "edited, many": FEdit(25, add=0.1).only_for(1),
 }
 ORACLES = ADDED | EDITED
-every_name = pytest.mark.parametrize("name", ORACLES)
 
 
 def changes_of(oracle):
