@@ -143,7 +143,7 @@ CASES = [  # data, an expression of X, y and a folder, and what replaces its %s
         "select_widths(Shifts(1), X, y).cv_results_['mean_test_score']",
         "InvariantSVC(Shifts(1)).fit(X, y).compress(n_support=20).decision_function(X)",
         "loaded(InvariantSVC(Shifts(1)).fit(X, y), folder).decision_function(X)",
-        "set_distance(Shifts(1), X[:6], X[6:12])", "distance_bounds(Box(0.1), X[:6], X[6:12])",
+        "set_distance(Shifts(1), X[:6], X[6:12])",
         "tangent_distance(Rotations(interval=(-9, 9)) | Shifts(interval=(0, 1)), X[:6], X[6:12])"]),
     ("mail", "%s", [
         "[*map(select_changes(InvariantLinearSVC(FDrop(2)), X, y, {'oracle__max_changes': [0, 2]})"

@@ -2,37 +2,33 @@
 
 __version__ = "0.2.0.dev0"
 
-from .utils.early_interrupts import command_line_imports as _command_line_imports
-
-# These imports take seconds.
-with _command_line_imports():
-    from .certificates.certificate import Certificate
-    from .certificates.predictions import PredictionBounds
-    from .estimators import (
-        CustomStructuredSVC,
-        InvariantLinearSVC,
-        InvariantLinearSVR,
-        InvariantStructuredSVC,
-        InvariantSVC,
-        InvariantSVR,
-        InvariantTextClassifier,
-        LapSVC,
-        OrbitRidge,
-        RepresenterClassifier,
-        RepresenterRegressor,
-        VirtualSupportVectorSVC,
-        VirtualSVC,
-        explain_solver,
-    )
-    from .model_selection import select_changes, select_widths
-    from .other_models import certify, worst_texts
-    from .persistence import load, save
-    from .utils.exceptions import (
-        CheckError,
-        IndefiniteKernelWarning,
-        TextEditsWarning,
-        UninformativeFitWarning,
-    )
+from .certificates.certificate import Certificate
+from .certificates.predictions import PredictionBounds
+from .estimators import (
+    CustomStructuredSVC,
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantStructuredSVC,
+    InvariantSVC,
+    InvariantSVR,
+    InvariantTextClassifier,
+    LapSVC,
+    OrbitRidge,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    VirtualSupportVectorSVC,
+    VirtualSVC,
+    explain_solver,
+)
+from .model_selection import select_changes, select_widths
+from .other_models import certify, worst_texts
+from .persistence import load, save
+from .utils.exceptions import (
+    CheckError,
+    IndefiniteKernelWarning,
+    TextEditsWarning,
+    UninformativeFitWarning,
+)
 
 __all__ = [
     "IndefiniteKernelWarning",

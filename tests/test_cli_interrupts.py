@@ -69,49 +69,6 @@ def interrupted(*arguments):
     return process.returncode, messages
 
 
-# Presses Ctrl-C when Python looks for a module.
-PRESS = """
-import os, signal, sys
-
-class Finder:
-    def find_spec(self, name, *_):
-        if name == os.environ["INTERRUPTED_IMPORT"]:
-            signal.raise_signal(signal.SIGINT)
-
-sys.meta_path.insert(0, Finder())
-"""
-
-SCRIPT = "from structinv.cli import app\napp()\n"
-
-
-def interrupted_import(folder, module, *command):
-    """Run a command, press Ctrl-C at the import of a module, and return the finished process."""
-    (folder / "sitecustomize.py").write_text(PRESS)
-    paths = os.pathsep.join((str(folder), str(ROOT)))
-    environment = {**os.environ, "PYTHONPATH": paths, "INTERRUPTED_IMPORT": module}
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment)
-
-
-class TestImports:
-    @pytest.mark.parametrize("module", ["structinv.oracles", "typer"])
-    @pytest.mark.parametrize("start", ["script", "module"])
-    def test_an_interrupt_exits_without_a_traceback(self, tmp_path, start, module):
-        script = tmp_path / "structinv"
-        script.write_text(SCRIPT)
-        command = [str(script)] if start == "script" else ["-m", "structinv"]
-        process = interrupted_import(tmp_path, module, *command, "--version")
-        assert process.returncode == 130
-        assert process.stderr == "structinv: interrupted: nothing was written\n"
-
-    def test_an_interrupt_in_other_programs_raises(self, tmp_path):
-        program = tmp_path / "program.py"
-        program.write_text(
-            "try:\n    import structinv\nexcept KeyboardInterrupt:\n    print('caught')\n"
-        )
-        process = interrupted_import(tmp_path, "structinv.oracles", str(program))
-        assert process.stdout == "caught\n"
-
-
 class TestControlC:
     def test_a_good_model_is_not_replaced_by_half_of_one(self, rows, model):
         code, messages = interrupted(rows, "-o", model)

@@ -18,15 +18,15 @@ import pytest
 from numba.core import caching, event
 
 import structinv
-from structinv.utils import compile_notice, jit
+from structinv.utils import jit
 from structinv.utils.jit import Stopwatch, njit
 
 PACKAGE = Path(structinv.__file__).parent
 
 FIT = """
 import numpy as np, structinv
-from structinv.utils import compile_notice
-compile_notice._WORTH_A_MESSAGE = 0.0
+from structinv.utils import jit
+jit._WORTH_A_MESSAGE = 0.0
 from structinv.oracles import Box
 X, y = np.array([[2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 5), np.array([0, 1] * 5)
 model = structinv.InvariantLinearSVC(Box(0.1), solver="frank_wolfe", random_state=0).fit(X, y)
@@ -40,7 +40,7 @@ def silent(monkeypatch):
     """A compiler that has said nothing yet and keeps what it can."""
     compiler = jit._Compiler()
     # The one of the process listens on.
-    monkeypatch.setattr(jit._COMPILER.notice, "silent", False)
+    monkeypatch.setattr(jit._COMPILER, "announced", True)
     monkeypatch.setattr(jit, "_COMPILER", compiler)
     with event.install_listener("numba:compile", compiler):
         yield compiler
@@ -260,7 +260,7 @@ def test_compiling_is_counted_once_and_not_as_other_work(silent, nested):
 
 @pytest.mark.parametrize(("module", "said"), [("structinv.anywhere", 1), ("somebody.else", 0)])
 def test_compilation_is_logged_once(silent, caplog, monkeypatch, module, said):
-    monkeypatch.setattr(compile_notice, "_WORTH_A_MESSAGE", 0.0)
+    monkeypatch.setattr(jit, "_WORTH_A_MESSAGE", 0.0)
     for _ in range(2):
         new_function(module)(1.0)
     messages = [record.getMessage() for record in caplog.records if record.name == "structinv"]

@@ -15,7 +15,7 @@ from structinv.utils.resources import allowed_threads, check_memory, free_memory
 @pytest.fixture
 def many_cpus(monkeypatch):
     """A machine of eight processors without any limit."""
-    monkeypatch.setattr(resources, "available_cpus", lambda: 8)
+    monkeypatch.setattr(resources, "cpu_count", lambda: 8)
     for name in resources.THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     with threadpool_limits(8, user_api="openmp"):

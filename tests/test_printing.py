@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structinv import InvariantLinearSVC
 from structinv.cli import messages
 from structinv.rows import SlicedRows
-from structinv.utils import compile_notice, jit
+from structinv.utils import jit
 from structinv.utils.printing import Quiet, print_line
 
 from .estimator_cases import PREDICTORS
@@ -109,18 +110,16 @@ def test_the_notice_of_compilation_does_not_raise(name, monkeypatch):
     handler = logging.StreamHandler(lost)
     logger.addHandler(handler)
     try:
-        clock = compile_notice.Clock()
-        notice = compile_notice.CompileNotice(clock)
-        monkeypatch.setattr(compile_notice, "_WORTH_A_MESSAGE", -1.0)
-        monkeypatch.setattr(compile_notice, "_PAUSE", 0.0)
-        for _ in range(2):
-            notice.started(True)
-            notice.ended()
+        monkeypatch.setattr(jit, "_WORTH_A_MESSAGE", -1.0)
+        compiler = jit._Compiler()
+        function = SimpleNamespace(py_func=SimpleNamespace(__module__="structinv.anywhere"))
+        compiler.on_start(SimpleNamespace(data={"dispatcher": function}))
+        compiler.on_end(None)
         jit._Compiler().not_cached()
         jit._Compiler().cache_failed("folder", OSError("full"))
     finally:
         logger.removeHandler(handler)
-    assert notice.functions == 2
+    assert compiler.announced
 
 
 @of_each_stream

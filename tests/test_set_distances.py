@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from structinv import metrics
-from structinv.metrics import distance_bounds, nearest, set_distance, tangent_distance
+from structinv.metrics import nearest, set_distance, tangent_distance
+from structinv.metrics.distances import distance_bounds
 from structinv.oracles import (
     Box,
     Budget,

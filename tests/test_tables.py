@@ -416,7 +416,6 @@ class TestRowsBesideX:
 
     DISTANCES = {
         "set_distance": metrics.set_distance,
-        "distance_bounds": lambda *given: metrics.distance_bounds(*given).upper,
         "tangent_distance": metrics.tangent_distance,
         "nearest": lambda *given: metrics.nearest(*given)[0],
     }

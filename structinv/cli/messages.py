@@ -30,8 +30,6 @@ from rich.progress import (
 )
 
 from ..estimators.callbacks import iterations_shown_by
-from ..utils.compile_notice import compiling_shown_by
-from ..utils.early_interrupts import seconds_since_start
 from ..utils.passes import passes_shown_by
 from ..utils.printing import Quiet
 from ..utils.visible import shown
@@ -144,8 +142,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        # Imports are part of the time that users wait.
-        self._began = time.monotonic() - seconds_since_start()
+        self._began = time.monotonic()
         self._said = False
         self._next_line = np.inf
         self._timer = threading.Timer(0.0, self._say, [""])
@@ -220,7 +217,7 @@ def working_on(what: str, takes: str = USUALLY, seconds: float = 0.0) -> Iterato
             add(f"pass: {share:.0%}, about {seconds:.0f} s left")
 
         iterations = iterations_shown_by(lambda progress: add(text_of(progress)))
-        with compiling_shown_by(add), passes_shown_by(add_share, PAUSE), iterations:
+        with passes_shown_by(add_share, PAUSE), iterations:
             yield
 
 

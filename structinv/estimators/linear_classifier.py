@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
 
 from ..oracles import InvarianceOracle
 from ..rows import RowSource
 from ..solvers import Solution
 from ..terms import Objective
-from ..utils.availability import available_with_reason
 from .classifier import InvariantClassifier
 from .fit_attempt import all_or_nothing
 from .linear_machine import LinearMachine
@@ -219,7 +219,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         super()._keep(problem, objective, solution)
         self._stream_: Stream | None = None
 
-    @available_with_reason(check_streams)
+    @available_if(check_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on the next batch of a stream; requires ``solver="pegasos"``.
 
@@ -233,7 +233,44 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         samples, so ``solution_.primal`` and the gap are infinite from the second batch on. Measure the
         accuracy of the model on new samples. Certificates of the model are valid.
 
-        Shapes: `X` (n_samples, n_features), `y` (n_samples,), `sample_weight` (n_samples,).
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or RowSource
+            Samples of the batch. Each block of a `RowSource` is one batch; the next block is read in the
+            background.
+        y : array-like of shape (n_samples,)
+            Labels of the batch.
+        classes : array-like or None, default=None
+            All labels of the stream, only needed in the first call. By default they are the labels in
+            the first `y`.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights that multiply C (>= 0), 1 by default.
+
+        Returns
+        -------
+        InvariantLinearSVC
+            This estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If parameters or data are not valid, such as ``class_weight="balanced"``. The model is then
+            unchanged.
+        KeyboardInterrupt
+            After Ctrl-C, for any value of `on_interrupt`. The model is then the same as before the
+            batch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import InvariantLinearSVC
+        >>> from structinv.oracles import Box
+        >>> model = InvariantLinearSVC(Box(0.5), solver="pegasos", random_state=0)
+        >>> for sign in (1, -1):
+        ...     rows = np.array([[2.0 * sign, 0.0], [3.0 * sign, 1.0]])
+        ...     model = model.partial_fit(rows, [sign, sign], classes=[-1, 1])
+        >>> model.predict([[2.0, 0.0], [-2.0, 0.0]]).tolist(), model.solution_.primal
+        ([1, -1], inf)
         """
         with all_or_nothing(self):
             learn = learn_in_blocks if isinstance(X, RowSource) else learn_batch

@@ -45,10 +45,11 @@ class Stream:
     n_batches: int = 0
 
 
-def check_streams(estimator: Any) -> None:
-    """Raise AttributeError unless the solver supports `partial_fit`."""
+def check_streams(estimator: Any) -> bool:
+    """Return True, or raise AttributeError unless the solver supports `partial_fit`."""
     if estimator.solver != "pegasos" and not isinstance(estimator.solver, Pegasos):
         raise AttributeError(f"partial_fit requires solver='pegasos', got solver={estimator.solver!r}")
+    return True
 
 
 def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:

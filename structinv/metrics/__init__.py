@@ -1,5 +1,5 @@
 """Set distances: between perturbation sets, and tangent distances."""
 
-from .distances import DistanceBounds, distance_bounds, nearest, set_distance, tangent_distance
+from .distances import nearest, set_distance, tangent_distance
 
-__all__ = ["DistanceBounds", "distance_bounds", "nearest", "set_distance", "tangent_distance"]
+__all__ = ["nearest", "set_distance", "tangent_distance"]

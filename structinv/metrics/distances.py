@@ -21,30 +21,7 @@ _AT_ONCE = 2**24
 
 
 class DistanceBounds(NamedTuple):
-    """Set distances with upper and lower bounds.
-
-    Attributes
-    ----------
-    upper : ndarray of shape (n_samples_X, n_samples_Y)
-        Upper bounds: distances of the nearest points found.
-    lower : ndarray of shape (n_samples_X, n_samples_Y)
-        Lower bounds.
-    exact : bool
-        Whether both bounds are equal up to rounding.
-
-    See Also
-    --------
-    distance_bounds : Function that returns this result.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.metrics import DistanceBounds, distance_bounds
-    >>> from structinv.oracles import Box
-    >>> bounds = distance_bounds(Box(0.5), np.array([[0.0, 0.0], [3.0, 0.0]]))
-    >>> isinstance(bounds, DistanceBounds), bounds.upper[0].tolist(), bounds.exact
-    (True, [0.0, 2.0], True)
-    """
+    """Distances of the points found, lower bounds, and whether both are equal."""
 
     upper: np.ndarray
     lower: np.ndarray
@@ -85,7 +62,6 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
 
     See Also
     --------
-    distance_bounds : Distances with lower bounds.
     tangent_distance : Distances between tangent planes.
     nearest : The k nearest samples, without the whole distance matrix.
 
@@ -132,46 +108,6 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     array([0])
     """
     return distance_bounds(oracle, X, Y, sides).upper
-
-
-def distance_bounds(
-    oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two"
-) -> DistanceBounds:
-    """Compute set distances with lower bounds.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle with a region that does not depend on labels.
-    X : array-like of shape (n_samples_X, n_features)
-        Samples.
-    Y : array-like of shape (n_samples_Y, n_features), default=None
-        Samples; `X` if None. Columns of two data frames are aligned by name.
-    sides : {"two", "one", "mean"}, default="two"
-        Kind of distance, as in `set_distance`.
-
-    Returns
-    -------
-    DistanceBounds
-        Distances ``upper``, lower bounds ``lower``, and ``exact``. The last is True if both are equal.
-
-    See Also
-    --------
-    set_distance : Distances without bounds; its notes list the oracles with exact distances.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.metrics import distance_bounds
-    >>> from structinv.oracles import Rotations
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.random((2, 25))
-    >>> listed = distance_bounds(Rotations([-10, 10]), X)
-    >>> searched = distance_bounds(Rotations(interval=(-10, 10)), X)
-    >>> listed.exact, searched.exact, bool(searched.lower[0, 1] <= searched.upper[0, 1])
-    (True, False, True)
-    """
-    return _bounds(oracle, X, Y, sides, False)
 
 
 def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two") -> np.ndarray:
@@ -228,7 +164,7 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
            [2.619, 0.   , 6.164],
            [0.926, 0.831, 0.   ]])
     """
-    return _bounds(oracle, X, Y, sides, True).upper
+    return distance_bounds(oracle, X, Y, sides, True).upper
 
 
 def nearest(
@@ -312,7 +248,10 @@ def nearest(
     return found, numbers
 
 
-def _bounds(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, tangents: bool) -> DistanceBounds:
+def distance_bounds(
+    oracle: InvarianceOracle, X: Any, Y: Any, sides: str = "two", tangents: bool = False
+) -> DistanceBounds:
+    """Return distances of sets, or of tangent planes, with lower bounds."""
     check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
     same, oracle = Y is None or Y is X, with_numbers(oracle, columns_of(X))

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..utils.early_interrupts import default_handler_runs
-
 _local = threading.local()
 
 
@@ -45,7 +43,8 @@ def interrupts() -> Iterator[Interrupts]:
         yield outer
         return
     handler = Interrupts()
-    replaced = default_handler_runs()
+    main = threading.current_thread() is threading.main_thread()
+    replaced = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     _local.interrupts = handler
     try:
         if replaced:

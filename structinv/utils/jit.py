@@ -17,10 +17,20 @@ import numba
 from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
-from .compile_notice import Clock, CompileNotice
+from .clock import Clock
 from .printing import log_warning
 
 _LOG = logging.getLogger("structinv")
+# Total compile time in seconds above which a message is logged.
+_WORTH_A_MESSAGE = 0.5
+_COMPILING = (
+    "structinv: compiling functions on first use. This usually takes 3 to 30 seconds in total, which "
+    "are not part of the training time. %s"
+)
+_LATER = (
+    "Later processes load them from a cache on disk. Run `structinv warm` to compile them in advance."
+)
+_NEVER = "The cache is not writable, so every process compiles them again."
 _NOT_CACHED = (
     "structinv: no folder is writable for the cache of compiled functions, so every process compiles "
     "them again. Set NUMBA_CACHE_DIR to a writable folder."
@@ -44,19 +54,21 @@ class _Compiler(event.Listener):
         self._cache_failed = False
         self.compiling = Clock()
         self.preparing = Clock()
-        self.notice = CompileNotice(self.compiling)
+        self.functions = 0
+        self.announced = False
 
     def on_start(self, event: Any) -> None:
-        """Start the clocks, and the notice for functions of this package."""
+        """Start the clocks; log one message if functions of this package take long."""
         self.preparing.start()
         self.compiling.start()
         if _is_ours(event):
-            self.notice.started(self.caches)
+            self.functions += 1
+            if not self.announced and self.compiling.seconds > _WORTH_A_MESSAGE:
+                self.announced = True
+                log_warning(_LOG, _COMPILING, _LATER if self.caches else _NEVER)
 
     def on_end(self, event: Any) -> None:
-        """Stop the clocks and the notice."""
-        if _is_ours(event):
-            self.notice.ended()
+        """Stop the clocks."""
         self.compiling.stop()
         self.preparing.stop()
 
@@ -118,7 +130,7 @@ def cache_is_written() -> bool:
 
 def compiled_functions() -> int:
     """Return the number of compilations of this package's functions in this process."""
-    return _COMPILER.notice.functions
+    return _COMPILER.functions
 
 
 class _Deferred:

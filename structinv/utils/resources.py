@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 # Variables set by users, schedulers and workers of joblib; the first number of a list counts.
@@ -25,20 +26,14 @@ def controller() -> Any:
     return ThreadpoolController()
 
 
-def available_cpus() -> int:
-    """Return the number of processors available to this process."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 def allowed_threads() -> int:
     """Return the number of threads that this process may use, at least 1.
 
-    It is the minimum of the available processors, the present values of ``OMP_NUM_THREADS`` and
+    It is the minimum of the processors of this process, the present values of ``OMP_NUM_THREADS`` and
     ``NUMBA_NUM_THREADS``, and OpenMP's limit. ``threadpoolctl.threadpool_limits`` sets the latter.
     Joblib sets ``OMP_NUM_THREADS`` in its worker processes.
     """
-    limits = [available_cpus()]
+    limits = [cpu_count()]
     for name in THREAD_VARIABLES:
         first = os.environ.get(name, "").split(",")[0].strip()
         if first.isdigit():

@@ -1,9 +1,5 @@
-"""What users read while functions are compiled, and that no figure of seconds contains it."""
+"""No figure of seconds contains the compilation of functions."""
 
-import io
-import logging
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numba
@@ -14,7 +10,8 @@ from numba.core import caching, event
 import structinv
 from structinv.oracles import InvarianceOracle
 from structinv.oracles.base import Support
-from structinv.utils import compile_notice, jit
+from structinv.utils import clock as clocks
+from structinv.utils import jit
 from structinv.utils.jit import Stopwatch, njit
 
 X, Y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
@@ -40,7 +37,7 @@ def clock(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = clock.monotonic = lambda: clock.now
     monkeypatch.setattr(jit, "time", clock)
-    monkeypatch.setattr(compile_notice, "time", clock)
+    monkeypatch.setattr(clocks, "time", clock)
     declare, load = jit._declare, caching.FunctionCache.load_overload
 
     def slowly(move, work):
@@ -107,88 +104,3 @@ def test_seconds_of_a_fit_contain_no_preparing(clock, name):
     assert solution.seconds == pytest.approx(0.0, abs=1e-9)
     assert solution.compile_seconds >= 100.0
     assert all(abs(record.seconds) < 1e-9 for record in solution.history)
-
-
-# Functions inside one another, each with a pause after its compilation has begun.
-SLOW = """
-import sys, time
-from numba.core import event
-from structinv.utils import compile_notice
-from structinv.utils.jit import njit
-
-class Pausing(event.Listener):
-    def on_start(self, event):
-        time.sleep(0.5)
-    def on_end(self, event):
-        pass
-
-def inner(x):
-    return x + 1.0
-inner.__module__ = "structinv.anywhere"
-inner = njit(cache=False)(inner)
-def outer(x):
-    return 2.0 * inner(x)
-outer.__module__ = "structinv.anywhere"
-
-compile_notice._PAUSE, compile_notice._WORTH_A_MESSAGE = 0.1, 0.0
-event.register("numba:compile", Pausing())
-assert njit(cache=False)(outer)(1.0) == 4.0
-print("done", file=sys.stderr)
-"""
-
-
-def test_a_file_gets_one_line():
-    done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, check=True)
-    message, after = done.stderr.splitlines()
-    assert "compiling functions" in message
-    assert after == "done"
-
-
-ERASED = "\r\x1b[K"
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def open_terminal(monkeypatch):
-    """A terminal that the logger writes to."""
-    terminal, handler = Terminal(), logging.StreamHandler()
-    handler.setStream(terminal)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(sys, "__stderr__", terminal)
-    monkeypatch.setattr(logging.getLogger("structinv"), "handlers", [handler])
-    return terminal
-
-
-def test_the_line_is_written_where_the_log_is(monkeypatch):
-    terminal = open_terminal(monkeypatch)
-    display = compile_notice._display()
-    display("three")
-    display("")
-    assert terminal.getvalue() == f"{ERASED}structinv: three{ERASED}"
-
-
-def elsewhere(monkeypatch):
-    logging.getLogger("structinv").handlers[0].setStream(io.StringIO())
-
-
-def no_terminal(monkeypatch):
-    monkeypatch.setattr(Terminal, "isatty", lambda self: False)
-
-
-@pytest.mark.parametrize("change", [elsewhere, no_terminal])
-def test_no_line_where_the_log_is_not_on_the_terminal(change, monkeypatch):
-    open_terminal(monkeypatch)
-    change(monkeypatch)
-    assert compile_notice._display() is None
-
-
-def test_a_display_of_the_program_comes_first(monkeypatch):
-    open_terminal(monkeypatch)
-    shown = []
-    with compile_notice.compiling_shown_by(shown.append):
-        compile_notice._display()("three")
-    assert shown == ["three"]
-    assert compile_notice._display() is not None
