@@ -20,7 +20,6 @@ from structinv.dual.member_state import MemberState
 from structinv.dual.penalty_state import PenaltyState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.dual.tube_state import TubeState
-from structinv.estimators import classifier, earlier_fit
 from structinv.functionals import SecondDerivative
 from structinv.functionals.representers import Representers
 from structinv.oracles import Box, FDrop, Identity
@@ -375,25 +374,6 @@ def test_a_restarted_run_has_the_remaining_time(monkeypatch):
     model = InvariantLinearSVC(FDrop(1), warm_start=True, max_seconds=10, random_state=0).fit(X, y)
     model.fit(X, y)
     assert [stop.deadline for stop in stops] == [10.0, 10.0, 7.0]
-
-
-def test_a_second_fit_has_the_remaining_time_of_a_resumed_fit(monkeypatch, tmp_path):
-    X, y = make_mail_like(40, 100, random_state=0)
-    opened, seen = earlier_fit._opened, []
-
-    def after_a_while(*arguments):
-        checkpoint = opened(*arguments)
-        checkpoint.used = 60.0
-        return checkpoint
-
-    monkeypatch.setattr(earlier_fit, "_opened", after_a_while)
-    monkeypatch.setattr(
-        classifier, "warn_if_uninformative", lambda *fit, stacklevel: seen.append(fit[-1])
-    )
-    model = InvariantLinearSVC(
-        FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0
-    ).fit(X, y)
-    assert seen == [pytest.approx(40.0 - model.solution_.seconds)]
 
 
 def test_the_interior_point_stops_between_its_steps():

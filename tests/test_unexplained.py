@@ -123,18 +123,6 @@ def test_a_ridge_of_several_targets_warns_once():
     assert not warned(OrbitRidge(), X, Y)
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
-def test_noise_is_no_reason_to_warn(name):
-    rng = np.random.default_rng(1)
-    model = clone(REGRESSORS[name])
-    if "C" in model.get_params():
-        model.set_params(C=1e-3)
-    rows = rng.standard_normal((200, D))
-    assert not warned(model, rows, 5.0 + rng.standard_normal(200))
-    # Far more of them are small, so that the mean is no median.
-    assert not warned(model, rows, rng.lognormal(0.0, 1.5, 200))
-
-
 def test_a_warning_made_an_error_leaves_no_half_of_a_model():
     for model in WITHOUT_CONSTANT.values():
         model = clone(model)

@@ -224,7 +224,7 @@ class DaskMachine(InvariantEstimator):
             planes = PlaneSet.of_sum(objective.space, *total, objective.weights)
             self.solution_ = replace(solution, planes=planes)
 
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Omit the check of the predictions, which would read all rows."""
 
     def _each(

@@ -206,8 +206,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             learning.whole = True
 
             # 6. Warn of uninformative fits, and compress to a maximum number of support vectors.
-            left = np.inf if self.max_seconds is None else self.max_seconds - earlier.used
-            self._look_at(problem, objective, solution, left - solution.seconds)
+            self._look_at(problem, objective, solution)
             if not learning.ctrl_c.pressed:
                 learning.ctrl_c.interruptible = True
                 self._finish(objective)
@@ -277,11 +276,8 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Set the attributes for predictions from a solution."""
 
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Warn of an uninformative fit; nothing by default.
-
-        `left` is the remaining time in seconds.
-        """
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        """Warn of an uninformative fit; nothing by default."""
 
     def _finish(self, objective: Objective) -> None:
         """Complete a fitted model, unless Ctrl-C ended the fit; nothing by default."""

@@ -91,9 +91,9 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
     def _structure(self, n_classes: int) -> Structure:
         return Binary() if n_classes == 2 else Multiclass()
 
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Warn if the oracle leaves almost nothing to learn."""
-        warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
+        warn_if_uninformative(self, problem, objective, solution, stacklevel=5)
 
     @abstractmethod
     def _worst_change(

@@ -11,7 +11,6 @@ import numpy as np
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_utils import precision
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
@@ -225,11 +224,6 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
 
     def _scores(self, X: Matrix) -> np.ndarray:
         return super()._scores(X) + self.intercept_
-
-    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
-        if self._precomputed:
-            return X[np.ix_(rows, rows)]
-        return kernel_matrix(self.kernel_, X[rows], X[rows])
 
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
         space, f = self._function(X, oracle, None)

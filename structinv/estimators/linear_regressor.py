@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
-
 from ..certificates.certificate import linear_function
 from ..oracles import InvarianceOracle
 from ..spaces.base import Space
-from ..utils.matrices import Matrix, dense
+from ..utils.matrices import Matrix
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
-from .row_sources import some_rows
 
 
 @dataclass(eq=False, repr=False)
@@ -140,10 +137,6 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     epsilon: float = 0.1
     fit_intercept: bool = True
     memory_limit: float | str | None = None
-
-    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
-        chosen = some_rows(X, rows)
-        return dense(chosen @ chosen.T)
 
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
         return *linear_function(self.coef_, self.intercept_), 0.0, 0.0

@@ -149,11 +149,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         worst = furthest_members(space, f, bind(oracle, rows), targets, constant)
         return self._as_given(X, rows, worst)
 
-    @abstractmethod
-    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel matrix of some checked rows."""
-
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Warn if the predictions are no better than a constant."""
         if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
             # Such a fit has raised a ConvergenceWarning.
@@ -169,7 +165,6 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             problem.labels + problem.target_mean,
             self._scores(X)[:, 0],
             problem.weights,
-            lambda rows: self._table(X, rows),
             remedies,
             float(self.epsilon),
         )

@@ -306,10 +306,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             return 1.0 / np.bincount(codes)[codes]
         return class_factors(self.class_weight, classes, y, own)[codes]
 
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Warn if the oracle leaves almost nothing to learn."""
         try:
-            warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
+            warn_if_uninformative(self, problem, objective, solution, stacklevel=5)
         finally:
             self._forget_tables()
 

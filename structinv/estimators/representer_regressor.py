@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..kernels.checked_kernel import kernel_matrix
 from ..losses import ScalarLoss
 from ..oracles import Identity
 from ..solvers import Solution, Status
@@ -209,7 +208,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             one_a_row(y, len(X))
         return None, 1, 2
 
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Warn if the predictions are no better than a constant."""
         try:
             if solution.status in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
@@ -232,7 +231,6 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             problem.labels,
             self._scores(X)[:, 0],
             problem.weights,
-            lambda rows: kernel_matrix(self.kernel_, X[rows], X[rows]),
             remedies,
             float(self._loss().get_params().get("epsilon", 0.0)),
         )

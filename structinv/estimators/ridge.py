@@ -224,7 +224,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             path = leaving_on_interrupt(solve)
             self.alphas_ = alphas
             self._keep(X, given, y, path, used, None if sample_weight is None else weights)
-            self._look_at_fit(rows, targets, weights[used], used)
+            self._look_at_fit(targets, weights[used], used)
         return self
 
     def log_marginal_likelihood(self, variance: float | None = None) -> np.ndarray:
@@ -333,22 +333,14 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         # A third-party class may return an array that it stores.
         return found.copy() if plugins.is_third_party(self.kernel_) else found
 
-    def _look_at_fit(
-        self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray, used: np.ndarray
-    ) -> None:
+    def _look_at_fit(self, targets: np.ndarray, weights: np.ndarray, used: np.ndarray) -> None:
         """Warn if the predictions of a target are no better than a constant."""
         coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)[used]
         residuals = self.alpha_ * coefficients / weights[:, None]
-
-        def gram(some: np.ndarray) -> np.ndarray:
-            if self.kernel_ is None:
-                return X[np.ix_(some, used[some])]
-            return kernel_matrix(self.kernel_, X[some], X[some])
-
         remedies = ["smaller alphas"] if self.fit_intercept else ["fit_intercept=True", "smaller alphas"]
         for target, residual in zip(targets.T, residuals.T, strict=True):
             name = type(self).__name__
-            fitted = FittedRegression(name, target, target - residual, weights, gram, remedies)
+            fitted = FittedRegression(name, target, target - residual, weights, remedies)
             if warn_if_unexplained(fitted, stacklevel=3):
                 return
 

@@ -487,8 +487,8 @@ class InvariantStructuredSVC(ExampleMachine):
         # Weights and functions in the space of a kernel have different representations.
         return OF_THE_WEIGHTS if self._linear else OF_THE_WEIGHTS | {"gamma", "degree", "coef0"}
 
-    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        warn_if_uninformative(self, problem, objective, solution, stacklevel=5)
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         space: Any = objective.space

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from ..oracles import Identity
 from ..rows import RowSource
-from ..solvers import Gap, Seconds, Solution, Status, solve
-from ..spaces.base import Element
+from ..solvers import Solution, Status
 from ..terms import Objective, WorstCase
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.matrices import dense
@@ -23,20 +22,11 @@ from .target_labels import label_name
 
 # Minimum relative improvement over the zero function of a fit that ended early.
 NOTHING_GAINED = 1e-3
-# Minimum improvement over the zero function, relative to that without perturbations. It is ten times
-# the default gap, so that it is above the error of the fit.
+# Minimum improvement over the zero function, and minimum explained part of the variance.
 LEAST_SHARE = 0.01
-# A fit without perturbations is informative if it makes at most this fraction of the errors of a
-# constant prediction.
-ERRORS_LEFT = 0.9
-# The fit without perturbations is only a test, so its gap can be large.
+# Relative gap above which a plane tolerance may be the cause.
 ROUGH_GAP = 0.01
-LEAST_SECONDS = 0.1
-# Minimum and maximum number of rows for the least-squares test.
-LEAST_ROWS, MOST_ROWS = 5, 300
-# Weights of the norm in this test, relative to the mean eigenvalue of the centered kernel matrix.
-ALPHAS = np.array([1e-3, 1e-1, 10.0])
-# Lower bound of the factor of leave-one-out residuals.
+# Relative rounding error of targets.
 ROUNDING = 1e-12
 # Relative size of negligible errors.
 NEAR = 1e-3
@@ -81,24 +71,12 @@ def scale_of_columns(rows: Any, solution: Solution) -> str:
 
 
 def warn_if_uninformative(
-    estimator: Any,
-    problem: Problem,
-    objective: Objective,
-    solution: Solution,
-    left: float,
-    stacklevel: int,
+    estimator: Any, problem: Problem, objective: Objective, solution: Solution, stacklevel: int
 ) -> None:
-    """Warn if the perturbations leave a classifier almost nothing to learn.
+    """Warn if a classifier with perturbations has learned almost nothing.
 
-    A fit is suspect if it predicts one class for all labeled rows. It is also suspect if no function can
-    reduce the objective F by 1 %: ``F(0) - dual < 0.01 F(0)``. Other fits cost one prediction of the
-    rows.
-
-    For a suspect fit, the problem is solved without perturbations, roughly and in no more time than the
-    fit took. The function warns if that solution corrects a tenth of the errors of a fit with one class.
-    Otherwise it warns if that solution reduces F(0) by 1 %, and by more than 100 times the reduction
-    with perturbations. A small C or a rare class thus gives no warning, since a model without
-    perturbations fails as well.
+    Either it predicts one class for all labeled rows, or no function can reduce the objective F by 1 %:
+    ``F(0) - dual < 0.01 F(0)``.
     """
     if isinstance(problem.oracle, Identity):
         return
@@ -107,31 +85,17 @@ def warn_if_uninformative(
         return
     term: Any = objective.terms[0]
     at_zero = objective.at_zero.upper
-    reduction = max(0.0, at_zero - solution.dual)
-    predicted = _predicted(objective, solution.f)
-    constant = bool(np.all(predicted == predicted[0]))
-    if not constant and reduction >= LEAST_SHARE * at_zero:
-        return
-    classes, codes = term.labels.classes, term.labels.codes
-    same = estimator._objective(replace(problem, oracle=Identity()))
-    stop = Gap(ROUGH_GAP) | Seconds(max(LEAST_SECONDS, min(solution.seconds, left)))
-    plain = solve(same, estimator._best_solver(same)[0], stop, random_state=0)
-    if plain.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    possible = at_zero - plain.primal
-    without = _predicted(same, plain.f)
-    wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
-    if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
+    scores = term.scores(objective.space, solution.f).reshape(len(term.labels.codes), -1)
+    predicted = term.labels.predict(scores, objective.space.pairwise(solution.f))
+    if np.all(predicted == predicted[0]):
+        right = _share(term, predicted == term.labels.codes)
         what = (
-            f"all {len(codes)} training rows are predicted {label_name(classes[predicted[0]])} "
-            f"({1 - wrong:.0%} correct; about {1 - still_wrong:.0%} without perturbations"
+            f"all {len(predicted)} training rows are predicted "
+            f"{label_name(term.labels.classes[predicted[0]])} ({right:.0%} correct"
             f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
         )
-    elif not constant and possible >= LEAST_SHARE * at_zero and reduction < LEAST_SHARE * possible:
-        what = (
-            f"the objective improves by less than {LEAST_SHARE:.0%} of its improvement in a fit without "
-            "perturbations"
-        )
+    elif at_zero - solution.dual < LEAST_SHARE * at_zero:
+        what = f"the objective improves by less than {LEAST_SHARE:.0%} on that of scores 0"
     else:
         return
     # Both a plane tolerance and perturbations can make a fit uninformative.
@@ -147,19 +111,11 @@ def warn_if_uninformative(
     )
 
 
-def _predicted(objective: Objective, f: Element) -> np.ndarray:
-    """Return the predicted label of each unperturbed row, as an index of the classes."""
-    term: Any = objective.terms[0]
-    scores = term.scores(objective.space, f).reshape(len(term.labels.codes), -1)
-    predicted: np.ndarray = term.labels.predict(scores, objective.space.pairwise(f))
-    return predicted
-
-
-def _errors(term: WorstCase, predicted: np.ndarray) -> float:
-    """Return the weighted fraction of wrong predictions."""
+def _share(term: WorstCase, rows: np.ndarray) -> float:
+    """Return the fraction of some rows, by weight."""
     layout, weights = term.labels.layout, term.weights
     each = weights if layout is None else np.repeat(weights, layout.lengths)
-    return float(each @ (predicted != term.labels.codes) / each.sum())
+    return float(each @ rows / each.sum())
 
 
 @dataclass(frozen=True)
@@ -170,7 +126,6 @@ class FittedRegression:
     - `targets` (n,): training targets
     - `predictions` (n,): predictions of the training rows
     - `weights` (n,): weights of the rows
-    - `gram`: function of row indices that returns their kernel matrix
     - `remedies`: advice for the warning, in addition to other units of the targets
     - `epsilon`: half-width of the tube: smaller errors cost nothing
     """
@@ -179,7 +134,6 @@ class FittedRegression:
     targets: np.ndarray
     predictions: np.ndarray
     weights: np.ndarray
-    gram: Callable[[np.ndarray], np.ndarray]
     remedies: Sequence[str]
     epsilon: float = 0.0
 
@@ -187,10 +141,8 @@ class FittedRegression:
 def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     """Warn if predictions of training targets are not better than a constant.
 
-    Errors are compared with those of the mean and of the median of the targets. A fit close to one of
-    these is only suspect: it explains less than 1 % of the variance. The warning then requires that the
-    data are informative. A least-squares fit of at most 300 rows with the same kernel and a constant
-    must explain a tenth of the variance. This variance is that of rows that were left out.
+    Errors are compared with those of the mean and of the median of the targets. The function also warns
+    if the predictions explain less than 1 % of the variance.
     """
     # Squares of very large targets would overflow. A power of 2 has no rounding errors.
     unit = 2.0 ** int(np.frexp(np.abs(fit.targets).max())[1])
@@ -214,13 +166,8 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
             f"{unit * np.sqrt(variance):.3g} for their mean {unit * mean:.3g}"
         )
     elif squared >= (1 - LEAST_SHARE) * variance and variance > (ROUNDING * mean) ** 2:
-        share = _explainable(fit, used)
-        if share < 1 - ERRORS_LEFT:
-            return False
-        what = (
-            f"the predictions explain less than {LEAST_SHARE:.0%} of the variance of the training "
-            f"targets, but least squares explain about {share:.0%} for rows left out"
-        )
+        f"the predictions explain less than {LEAST_SHARE:.0%} of the variance of the training "
+        "targets"
     else:
         return False
     warn(
@@ -236,23 +183,3 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     order = np.argsort(values)
     middle = np.searchsorted(np.cumsum(weights[order]), 0.5)
     return float(values[order[min(int(middle), len(order) - 1)]])
-
-
-def _explainable(fit: FittedRegression, weighted_rows: np.ndarray) -> float:
-    """Return the fraction of variance that leave-one-out predictions of least squares explain."""
-    rows = weighted_rows[np.unique(np.linspace(0, len(weighted_rows) - 1, MOST_ROWS).astype(int))]
-    targets = fit.targets[rows] - fit.targets[rows].mean()
-    gram = np.array(fit.gram(rows), dtype=np.float64)
-    if len(rows) < LEAST_ROWS or not np.any(targets) or not np.all(np.isfinite(gram)):
-        return 0.0
-    targets /= np.abs(targets).max()
-    # Centering the matrix removes the constant, which has no penalty.
-    gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-    values, errors = np.maximum(values, 0.0), []
-    for alpha in ALPHAS * values.mean():
-        shrinkage = np.divide(values, values + alpha, out=np.zeros(len(values)), where=values > 0)
-        leverages = 1.0 / len(rows) + vectors**2 @ shrinkage
-        residuals = targets - vectors @ (shrinkage * (vectors.T @ targets))
-        errors.append(np.mean((residuals / np.maximum(1.0 - leverages, ROUNDING)) ** 2))
-    return float(1.0 - min(errors) / np.mean(targets**2))

@@ -30,13 +30,13 @@ class CheckError(AssertionError):
 class UninformativeFitWarning(UserWarning):
     """Warning of a fit that learned almost nothing, often due to large perturbations.
 
-    A classifier warns in two cases: it predicts a single class for all training samples, or its
-    objective hardly improves on the zero function. It does not warn if a fit without perturbations has
-    the same defect. The check uses the training samples only, so a model without this warning can still
-    be useless.
+    A classifier with an oracle warns in two cases: it predicts a single class for all training samples,
+    or its objective improves by less than 1 % on that of scores 0. A rare class or a small C can be the
+    cause as well. The check uses the training samples only, so a model without this warning can still be
+    useless.
 
-    A regressor warns if its predictions for the training samples are not better than a constant,
-    although a least-squares fit is better. It warns with or without an oracle.
+    A regressor warns if its predictions for the training samples are not better than a constant. It
+    warns with or without an oracle.
 
     See Also
     --------
