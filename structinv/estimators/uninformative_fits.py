@@ -166,8 +166,10 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
             f"{unit * np.sqrt(variance):.3g} for their mean {unit * mean:.3g}"
         )
     elif squared >= (1 - LEAST_SHARE) * variance and variance > (ROUNDING * mean) ** 2:
-        f"the predictions explain less than {LEAST_SHARE:.0%} of the variance of the training "
-        "targets"
+        what = (
+            f"the predictions explain less than {LEAST_SHARE:.0%} of the variance of the training "
+            "targets"
+        )
     else:
         return False
     warn(
