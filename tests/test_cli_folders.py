@@ -13,7 +13,7 @@ from structinv.cli.folder_rows import ResizedRows
 from structinv.cli.model_file import load_model
 from structinv.datasets import make_mail_like
 from structinv.estimators.row_sources import block_sizes
-from structinv.rows import RowFolder, RowWriter, writer
+from structinv.rows import RowFolder, RowWriter
 from structinv.rows.matrix_rows import MatrixRows
 from structinv.terms.blockwise_term import BlockSizes
 
@@ -42,14 +42,11 @@ def small_blocks(monkeypatch):
 def folder(tmp_path_factory):
     """Files, folders of the same rows, and models of both; tests never change them."""
     folder = tmp_path_factory.mktemp("folders")
-    with pytest.MonkeyPatch.context() as patch:
-        # A chunk is read as a whole when it is compared with its checksum.
-        patch.setattr(writer, "CHUNK_VALUES", SMALL)
-        for name, seed in (("train", 0), ("test", 1)):
-            X, y = make_mail_like(300, 100, random_state=seed)
-            path = folder / f"{name}.svm"
-            dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(path), zero_based=False)
-            succeed("convert", path, folder / name, "--n-features", 100)
+    for name, seed in (("train", 0), ("test", 1)):
+        X, y = make_mail_like(300, 100, random_state=seed)
+        path = folder / f"{name}.svm"
+        dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(path), zero_based=False)
+        succeed("convert", path, folder / name, "--n-features", 100)
     for name in ("train", "train.svm"):
         succeed("fit", folder / name, *DROP, "-o", folder / f"{name}.model")
     X, _ = make_mail_like(50, 100, random_state=2)

@@ -101,7 +101,7 @@ class TestSVMlight:
         assert X.shape == (299_999, 9)
         assert X.data.tolist() == list(range(1, 300_000))
 
-    @pytest.mark.parametrize("place", [0, 3, 70])
+    @pytest.mark.parametrize("place", [0, 3])
     def test_the_number_0_may_come_late(self, tmp_path, mail, place):
         lines = svmlight(mail).splitlines(keepends=True)
         lines[place] = b"1 0:7 2:1\n"
@@ -113,13 +113,6 @@ class TestSVMlight:
         assert same(X, expected)
         assert y.tolist() == labels.tolist()
         assert RowFolder(tmp_path / "rows").notes["first_feature"] == 0
-
-    def test_a_late_number_0_with_too_few_features_is_refused(self, tmp_path, mail):
-        (tmp_path / "train.svm").write_bytes(svmlight(mail) + b"1 0:7\n")
-        message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 40)
-        assert "--n-features 40 is too small" in message
-        assert "train.svm has features from 0 to at least 40. Pass --n-features 41 or more" in message
-        assert left(tmp_path) == ["train.svm"]
 
     @pytest.mark.parametrize(("option", "n_features"), [("--zero-based", 41), ("--one-based", 40)])
     def test_the_first_feature_number_can_be_passed(self, tmp_path, mail, option, n_features):
@@ -358,7 +351,7 @@ class TestParquet:
                 (),
                 "row 1: the value of column 'label' is missing",
             ),
-            ({"a": [1.0, np.nan], "label": [1, 2]}, (), "got nan for feature 0 in row 1"),
+            ({"a": [1.0, np.nan], "label": [1, 2]}, (), "row 1 must contain finite numbers"),
             (
                 {"a": ["x", "y"], "label": [1, 2]},
                 (),
@@ -458,12 +451,6 @@ class TestRefusals:
         message = fail("convert", "train", "-")
         assert "FOLDER must be a folder, got - for standard output" in message
         assert left(tmp_path) == ["train"]
-
-    def test_a_folder_of_other_things(self, tmp_path):
-        (tmp_path / "rows").mkdir()
-        (tmp_path / "rows" / "train").write_bytes(b"1 1:1\n")
-        message = fail("convert", tmp_path / "rows" / "train", tmp_path / "rows", "--overwrite")
-        assert "rows exists and cannot be replaced: it is not a folder of rows" in message
 
     def test_missing_files_and_folders(self, tmp_path):
         assert "nowhere" in fail("convert", tmp_path / "nowhere", tmp_path / "rows")

@@ -5,10 +5,10 @@ import errno
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,18 +17,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.rows import RowFolder, RowSource, RowWriter, growing_array, hidden_folder, writer
-from structinv.utils import files
+from structinv.rows import RowFolder, RowSource, RowWriter, stored_array
+from structinv.rows.matrix_rows import MatrixRows
 
 from .platforms import posix_only
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Use small chunks, so that a few rows form several."""
-    monkeypatch.setattr(writer, "CHUNK_VALUES", 40)
 
 
 def some_rows(n_rows=50, n_features=30, seed=0):
@@ -98,19 +92,6 @@ class TestRoundTrip:
             np.testing.assert_array_equal(stored, given)
         assert [each.dtype for each in found] == [np.int64, np.int32, np.float64, np.int64]
 
-    def test_the_last_chunk_may_have_one_row(self, tmp_path):
-        X = sp.csr_matrix(np.ones((9, 9)))
-        folder = write(tmp_path / "rows", X)
-        assert first_rows(tmp_path / "rows") == [0, 4, 8]
-        assert all(same(block, X[:4]) for block in blocks(folder, 40)[:2])
-        assert same(folder.block(8, 9), X[:1])
-
-    def test_a_row_may_be_larger_than_a_chunk(self, tmp_path):
-        X = sp.csr_matrix(np.vstack([np.ones(60), np.zeros((3, 60)), np.ones((2, 60))]))
-        folder = write(tmp_path / "rows", X)
-        assert folder.edges(5).tolist() == [0, 1, 4, 5, 6]
-        assert same(folder.block(0, 6), X)
-
     def test_rows_may_all_be_empty(self, tmp_path):
         folder = write(tmp_path / "rows", sp.csr_matrix((100, 5)), n_features=5)
         assert folder.shape == (100, 5)
@@ -119,15 +100,16 @@ class TestRoundTrip:
     def test_large_indices_have_64_bits(self, tmp_path):
         wide = sp.csr_matrix((np.ones(2), np.array([0, 2**33]), np.array([0, 2])), (1, 2**33 + 1))
         X = some_rows()
-        with RowWriter(tmp_path / "rows") as into:
+        with RowWriter(tmp_path / "rows", n_features=2**33 + 1) as into:
             into.append(X)
             into.append(wide)
         folder = RowFolder(tmp_path / "rows")
-        assert folder.shape == (51, 2**33 + 1)
         narrow = folder.block(0, 50)
         assert narrow.indices.dtype == np.int64
         assert same(narrow[:, :30], X)
         assert folder.block(50, 51).indices.tolist() == [0, 2**33]
+        with pytest.raises(ValueError, match="must have indices from 0 to 2147483647, got 8589934592"):
+            write(tmp_path / "more", wide)
 
     def test_the_widest_block_gives_the_number_of_features(self, tmp_path):
         with RowWriter(tmp_path / "rows") as into:
@@ -137,53 +119,6 @@ class TestRoundTrip:
         assert RowFolder(tmp_path / "rows").block(0, 3).sum(axis=1).ravel().tolist() == [[2.0, 4.0, 3.0]]
         assert write(tmp_path / "more", np.ones((1, 2)), n_features=7).shape == (1, 7)
 
-    def test_features_can_be_shifted_late(self, tmp_path):
-        X = some_rows()
-        with RowWriter(tmp_path / "rows") as into:
-            into.append(X[:45])
-            into.shift_features(2)
-            into.append(X[45:])
-        moved = np.zeros((50, 32))
-        moved[:45, 2:], moved[45:, :30] = X[:45].toarray(), X[45:].toarray()
-        assert same(RowFolder(tmp_path / "rows").block(0, 50), moved)
-
-    @pytest.mark.skipif(sys.platform != "linux", reason="lists open files as on Linux")
-    def test_no_open_file_is_renamed(self, tmp_path, monkeypatch):
-        """Windows raises an error."""
-        replace, renamed = Path.replace, []
-
-        def checked(path, target):
-            is_open = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
-            assert os.path.realpath(path) not in is_open
-            renamed.append(path)
-            return replace(path, target)
-
-        monkeypatch.setattr(Path, "replace", checked)
-        with RowWriter(tmp_path / "rows") as into:
-            into.append(np.eye(3))
-            into.shift_features(2)
-            into.append(np.eye(3))
-        assert renamed
-        assert RowFolder(tmp_path / "rows").shape == (6, 5)
-
-    def test_features_are_not_shifted_out_of_range(self, tmp_path):
-        with RowWriter(tmp_path / "rows", n_features=4) as into:
-            into.append(np.eye(3))
-            with pytest.raises(
-                ValueError, match="must be from 0 to 3 .* got 4 after feature numbers are increased by 2"
-            ):
-                into.shift_features(2)
-            into.shift_features(1)
-        assert RowFolder(tmp_path / "rows").block(0, 3).indices.tolist() == [1, 2, 3]
-
-    def test_a_shift_can_need_64_bits(self, tmp_path):
-        with RowWriter(tmp_path / "rows") as into:
-            into.append(sp.csr_matrix(([1.0], [2**31 - 1], [0, 1]), (1, 2**31)))
-            into.shift_features(1)
-        folder = RowFolder(tmp_path / "rows")
-        assert folder.shape == (1, 2**31 + 1)
-        assert folder.block(0, 1).indices.tolist() == [2**31]
-
     def test_zeros_are_dropped_and_duplicates_summed_in_a_copy(self, tmp_path):
         parts = np.array([1.0, 2.0, 0.0, 3.0]), np.array([3, 1, 2, 3]), np.array([0, 4])
         X = sp.csr_matrix(parts, (1, 4))
@@ -192,24 +127,11 @@ class TestRoundTrip:
         assert folder.block(0, 1).data.tolist() == [2.0, 4.0]
         assert X.indices.tolist() == [3, 1, 2, 3]
 
-    def test_overwrite_replaces_an_older_folder(self, tmp_path):
+    @posix_only
+    def test_others_may_read_the_folder(self, tmp_path):
+        (tmp_path / "other").mkdir()
         write(tmp_path / "rows", np.eye(3))
-        folder = write(tmp_path / "rows", np.eye(4), overwrite=True)
-        assert folder.shape == (4, 4)
-        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
-
-    def test_overwrite_replaces_in_two_steps_without_exchange(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
-        self.test_overwrite_replaces_an_older_folder(tmp_path)
-
-    @pytest.mark.skipif(sys.platform != "linux", reason="names are exchanged on Linux")
-    def test_names_are_exchanged_in_one_step(self, tmp_path):
-        for name in ("first", "second"):
-            (tmp_path / name).mkdir()
-            (tmp_path / name / name).touch()
-        assert hidden_folder._exchanged(tmp_path / "first", tmp_path / "second")
-        assert (tmp_path / "first" / "second").exists()
-        assert not hidden_folder._exchanged(tmp_path / "first", tmp_path / "absent")
+        assert (tmp_path / "rows").stat().st_mode == (tmp_path / "other").stat().st_mode
 
     def test_the_manifest_has_notes(self, tmp_path):
         folder = write(tmp_path / "rows", np.eye(3), notes={"source": "train.svm"})
@@ -219,29 +141,13 @@ class TestRoundTrip:
 
 
 class TestEdges:
-    @pytest.mark.parametrize("most_values", [1, 7, 20, 40, 41, 100, 333, 10**9])
-    def test_blocks_cover_all_rows_and_are_small(self, tmp_path, most_values):
+    @pytest.mark.parametrize("most_values", [1, 7, 20, 41, 333, 10**9])
+    def test_blocks_are_those_of_the_matrix(self, tmp_path, most_values):
         X = some_rows()
         folder = write(tmp_path / "rows", X)
         edges = folder.edges(most_values)
-        assert edges.dtype == np.int64
-        assert edges[0] == 0
-        assert edges[-1] == 50
-        assert np.all(np.diff(edges) > 0)
-        sizes = np.diff(X.indptr[edges] + edges)
-        assert np.all((sizes <= most_values) | (np.diff(edges) == 1))
+        np.testing.assert_array_equal(edges, MatrixRows(X).edges(most_values))
         assert same(sp.vstack(blocks(folder, most_values), format="csr"), X)
-
-    def test_large_blocks_are_whole_chunks(self, tmp_path):
-        folder = write(tmp_path / "rows", some_rows())
-        starts = first_rows(tmp_path / "rows")
-        assert set(folder.edges(100).tolist()) < {*starts, 50}
-        assert folder.edges(40).tolist() == [*starts, 50]
-
-    def test_edges_requires_a_positive_block_size(self, tmp_path):
-        folder = write(tmp_path / "rows", np.eye(3))
-        with pytest.raises(ValueError, match="most_values must be an integer of at least 1, got 0"):
-            folder.edges(0)
 
     @pytest.mark.parametrize("pair", [(-1, 2), (1, 1), (2, 1), (0, 4), (3, 4)])
     def test_rows_out_of_range_are_refused(self, tmp_path, pair):
@@ -326,13 +232,13 @@ class TestRefusedRows:
         [
             (
                 np.array([[1.0, 2.0], [3.0, np.nan]]),
-                r"got nan for feature 1 in row 6 \(row 1 of this block\)",
+                "X in float32: row 6 must contain finite numbers",
             ),
-            (np.array([[1.0, np.inf]]), r"got inf for feature 1 in row 5 \(row 0 of this block\)"),
-            (np.array([[1.0, 1e300]]), "values must be finite in float32, got .* for feature 1"),
+            (np.array([[1.0, np.inf]]), "X in float32: row 5 must contain finite numbers"),
+            (np.array([[1.0, 1e300]]), "X in float32: row 5 must contain finite numbers"),
             (
                 np.ones((1, 9)),
-                "features must be from 0 to 4 for n_features=5, got 5 in row 5",
+                "X must have indices from 0 to 4, got 5 in row 5",
             ),
             (np.ones((1, 9), dtype=np.float16), "got float16"),
             (np.ones(4), "2D array"),
@@ -368,7 +274,6 @@ class TestRefusedRows:
         [
             ({"dtype": np.int64}, "dtype must be float32 or float64"),
             ({"n_features": 0}, "n_features must be None or an integer of at least 1, got 0"),
-            ({"overwrite": 1}, "overwrite must be True or False"),
         ],
     )
     def test_parameters_are_checked(self, tmp_path, settings, message):
@@ -377,18 +282,11 @@ class TestRefusedRows:
 
 
 class TestWhereItIsWritten:
-    def test_an_existing_folder_is_refused(self, tmp_path):
-        write(tmp_path / "rows", np.eye(3))
-        with pytest.raises(FileExistsError, match="rows exists: pass overwrite=True to replace"):
+    @pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+    def test_existing_folders_and_files_are_refused(self, tmp_path, make):
+        make(tmp_path / "rows")
+        with pytest.raises(FileExistsError, match="rows exists: write to a new folder"):
             RowWriter(tmp_path / "rows")
-
-    def test_other_files_and_folders_are_never_replaced(self, tmp_path):
-        (tmp_path / "file").write_text("mine")
-        write(tmp_path / "rows", np.eye(3))
-        (tmp_path / "rows" / "diary.txt").write_text("mine")
-        for name in ("file", "rows"):
-            with pytest.raises(FileExistsError, match=f"{name} exists and cannot be replaced"):
-                RowWriter(tmp_path / name, overwrite=True)
 
     def test_folder_of_another_process_is_not_replaced(self, tmp_path):
         into = RowWriter(tmp_path / "rows").__enter__()
@@ -403,14 +301,6 @@ class TestWhereItIsWritten:
         with pytest.raises(FileNotFoundError, match="the folder .*absent does not exist"):
             RowWriter(tmp_path / "absent" / "rows")
 
-    @posix_only
-    def test_symbolic_link_stays(self, tmp_path):
-        write(tmp_path / "rows", np.eye(3))
-        (tmp_path / "link").symlink_to(tmp_path / "rows")
-        write(tmp_path / "link", np.eye(4), overwrite=True)
-        assert (tmp_path / "link").is_symlink()
-        assert RowFolder(tmp_path / "rows").shape == (4, 4)
-
     def test_writer_requires_a_with_statement(self, tmp_path):
         into = RowWriter(tmp_path / "rows")
         with pytest.raises(RuntimeError, match="with statement"):
@@ -423,24 +313,16 @@ class TestWhereItIsWritten:
             into.__enter__()
 
 
-@pytest.fixture
-def older(tmp_path):
-    """Return a folder of three rows for later writers to replace."""
-    write(tmp_path / "rows", np.eye(3))
-    yield tmp_path / "rows"
-    assert RowFolder(tmp_path / "rows").shape == (3, 3)
-    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
-
-
 class TestNothingIsLeftBehind:
     @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
-    def test_after_an_error(self, older, error):
-        with suppress(error), RowWriter(older, overwrite=True) as into:
+    def test_after_an_error(self, tmp_path, error):
+        with suppress(error), RowWriter(tmp_path / "rows") as into:
             into.append(np.eye(5))
             raise error
+        assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("place", range(10))
-    def test_on_a_full_disk(self, older, place, monkeypatch):
+    def test_on_a_full_disk(self, tmp_path, place, monkeypatch):
         """The disk is full at any write, including the last ones."""
         left = [place]
 
@@ -460,108 +342,49 @@ class TestNothingIsLeftBehind:
         def full(*arguments, **settings):
             return Full(open(*arguments, **settings))
 
-        monkeypatch.setattr(growing_array, "open", full, raising=False)
-        with pytest.raises(OSError, match="No space left") as caught:
-            write(older, np.eye(5), overwrite=True)
+        monkeypatch.setattr(stored_array, "open", full, raising=False)
+        with pytest.raises(OSError, match="No space left on device: .*rows'$") as caught:
+            write(tmp_path / "rows", np.eye(5))
         assert caught.value.errno == errno.ENOSPC
+        assert list(tmp_path.iterdir()) == []
 
-    def test_on_a_disk_without_room_for_the_manifest(self, older, monkeypatch):
-        def full(handle):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(files.os, "fsync", full)
-            with pytest.raises(OSError, match="No space left"):
-                write(older, np.eye(5), overwrite=True)
-
-    def test_writer_cannot_be_used_after_an_error(self, older, monkeypatch):
+    def test_writer_cannot_be_used_after_an_error(self, tmp_path, monkeypatch):
         def full(self, values):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        into = RowWriter(older, overwrite=True).__enter__()
+        into = RowWriter(tmp_path / "rows").__enter__()
         into.append(np.eye(5))
         with monkeypatch.context() as patched:
-            patched.setattr(growing_array.GrowingArray, "add", full)
+            patched.setattr(stored_array.GrowingArray, "add", full)
             with pytest.raises(OSError, match="No space left"):
                 into.append(np.eye(5))
         with pytest.raises(RuntimeError, match="an earlier write failed"):
             into.append(np.eye(5))
         with pytest.raises(RuntimeError, match="an earlier write failed"):
             into.__exit__(None, None, None)
+        assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("place", [0, 1])
-    def test_failed_rename_restores_the_older_folder(self, older, place, monkeypatch):
-        """Without an exchange of names, the older folder is renamed, and restored after an error."""
-        rename, left = Path.rename, [place]
-        monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
-
-        def fails_once(self, target):
-            left[0] -= 1
-            if left[0] == -1:
-                raise OSError(errno.EIO, "Input/output error")
-            return rename(self, target)
-
-        monkeypatch.setattr(Path, "rename", fails_once)
-        with pytest.raises(OSError, match="Input/output error"):
-            write(older, np.eye(5), overwrite=True)
+    @posix_only
+    def test_ctrl_c(self, tmp_path):
+        command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "rows")]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        process = subprocess.run(command, env=environment, check=False, **pipes)
+        assert process.stdout == b"written\n"
+        assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT, 1)
+        assert list(tmp_path.iterdir()) == []
 
 
-KILLED = """
-import os, signal, sys
+INTERRUPTED = """
+import signal, sys
 import numpy as np
 from structinv.rows import RowWriter
-with RowWriter(sys.argv[1], overwrite=True) as writer:
-    for _ in range(20):
-        writer.append(np.ones((100, 200)))
+with RowWriter(sys.argv[1]) as writer:
+    writer.append(np.ones((100, 200)))
     print("written", flush=True)
-    signal.raise_signal(int(sys.argv[2]))
+    signal.raise_signal(signal.SIGINT)
     sys.stdin.read()
 """
-
-
-def started(path, number):
-    command = [sys.executable, "-c", KILLED, str(path), str(int(number))]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, env=environment, text=True, **pipes)
-    assert process.stdout.readline() == "written\n"
-    return process
-
-
-@posix_only
-class TestProcesses:
-    def test_ctrl_c(self, older):
-        process = started(older, signal.SIGINT)
-        process.communicate()
-        assert process.returncode
-
-    @pytest.mark.slow
-    def test_a_killed_process_leaves_hidden_files_that_the_next_one_clears(self, tmp_path):
-        write(tmp_path / "rows", np.eye(3))
-        process = started(tmp_path / "rows", signal.SIGKILL)
-        process.communicate()
-        assert RowFolder(tmp_path / "rows").shape == (3, 3)
-        (left,) = (path.name for path in tmp_path.iterdir() if path.name != "rows")
-        assert left.startswith(".rows.")
-        write(tmp_path / "rows", np.eye(4), overwrite=True)
-        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
-
-    @pytest.mark.slow
-    def test_folder_of_a_running_process_stays(self, tmp_path):
-        process = started(tmp_path / "rows", signal.SIGWINCH)
-        write(tmp_path / "rows", np.eye(3))
-        assert len(list(tmp_path.iterdir())) == 2
-        process.communicate("")
-        assert process.returncode == 0
-        assert RowFolder(tmp_path / "rows").shape == (2000, 200)
-        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
-
-    def test_killed_replacement_restores_the_older_folder(self, tmp_path):
-        write(tmp_path / "rows", np.eye(3))
-        (tmp_path / "rows").rename(tmp_path / ".rows.01234567.replaced")
-        hidden_folder.HiddenFolder(tmp_path / "rows").discard()
-        assert RowFolder(tmp_path / "rows").shape == (3, 3)
-        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
 
 @pytest.fixture
@@ -570,80 +393,56 @@ def folder(tmp_path):
     return tmp_path / "rows"
 
 
-def first_rows(folder):
-    return json.loads((folder / "manifest.json").read_text())["chunks"]["first_row"]
-
-
 def damage(path, place):
     content = bytearray(path.read_bytes())
     content[place] ^= 4
     path.write_bytes(content)
 
 
+NAMES = pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
+
+
 class TestDamage:
     @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy", "labels.npy"])
-    @pytest.mark.parametrize("chunk", [0, 3, -1])
-    def test_truncated_file_raises(self, folder, name, chunk):
-        start = first_rows(folder)[chunk]
-        entry = np.load(folder / "indptr.npy")[start] if name[:4] in ("indi", "data") else start
-        os.truncate(folder / name, 128 + int(entry + 1) * np.load(folder / name).itemsize - 1)
-        rows = "row 49" if start == 49 else f"rows {start} to 49"
-        message = f"{rows} of .*{name} cannot be read: the file is truncated and has {entry} of"
-        with pytest.raises(OSError, match=message):
+    @pytest.mark.parametrize("size", [0, 100, 150])
+    def test_truncated_file_raises(self, folder, name, size):
+        os.truncate(folder / name, size)
+        with pytest.raises(OSError, match=f"{name} is truncated: it must have .* bytes .* got {size}$"):
             RowFolder(folder)
 
-    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
+    @NAMES
     def test_file_truncated_after_opening_raises(self, folder, name):
         rows = RowFolder(folder)
         rows.block(0, 50)
         os.truncate(folder / name, 150)
-        message = f"rows 20 to 29 of .*{name} cannot be read: the file was truncated after"
+        message = f"{name} cannot be read: the file was truncated after it was opened"
         with pytest.raises(OSError, match=message):
             rows.block(20, 30)
 
-    def test_an_empty_file(self, folder):
-        (folder / "data.npy").write_bytes(b"")
-        with pytest.raises(
-            OSError, match="rows 0 to 49 of .*data.npy cannot be read: the file is trunc"
-        ):
-            RowFolder(folder)
-
-    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
-    @pytest.mark.parametrize("pair", [(0, 50), (0, 49), (1, 50), (20, 21)])
-    def test_a_flipped_bit(self, folder, name, pair):
-        place = np.load(folder / "indptr.npy")[20] if name != "indptr.npy" else 20
-        damage(folder / name, 128 + int(place) * np.load(folder / name).itemsize)
+    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy", "labels.npy"])
+    def test_a_flipped_bit_is_found_by_verify(self, folder, name, monkeypatch):
         rows = RowFolder(folder)
-        start = max(row for row in first_rows(folder) if row <= 20)
-        with pytest.raises(OSError, match=f"rows {start} to .*{name} cannot be used: the checksum is"):
-            rows.block(*pair)
+        rows.verify()
+        # Files are read in parts.
+        monkeypatch.setattr(stored_array, "_AT_ONCE", 64)
+        rows.verify()
+        damage(folder / name, 128 + 8 * 20)
+        with pytest.raises(OSError, match=f"{name} is damaged: its checksum is wrong"):
+            RowFolder(folder).verify()
 
-    def test_other_chunks_can_be_read(self, folder):
-        damage(folder / "data.npy", 128)
-        rows = RowFolder(folder)
-        assert same(rows.block(20, 50), some_rows()[20:])
-
-    def test_a_flipped_bit_of_a_label(self, folder):
-        damage(folder / "labels.npy", 128 + 8 * 49)
-        rows = RowFolder(folder)
-        with pytest.raises(OSError, match="49 of .*labels.npy cannot be used: the checksum is wrong"):
-            _ = rows.labels
-
-    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
+    @NAMES
     def test_a_file_that_changed(self, folder, name):
         rows = RowFolder(folder)
         rows.block(0, 50)
         status = os.stat(folder / name)
         os.utime(folder / name, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-        with pytest.raises(
-            OSError, match=f"rows 3 to 4 of .*{name} cannot be read: the file was changed"
-        ):
+        with pytest.raises(OSError, match=f"{name} cannot be read: the file was changed"):
             rows.block(3, 5)
 
     def test_longer_file_raises(self, folder):
         with open(folder / "data.npy", "ab") as stream:
             stream.write(b"1")
-        with pytest.raises(OSError, match="data.npy must have .* bytes according to its manifest"):
+        with pytest.raises(OSError, match="data.npy is too long: it must have .* bytes"):
             RowFolder(folder)
 
     def test_a_header_of_another_type(self, folder):
@@ -657,12 +456,6 @@ class TestDamage:
         (folder / "indices.npy").unlink()
         with pytest.raises(FileNotFoundError, match="indices.npy"):
             RowFolder(folder)
-
-    @posix_only  # Windows does not rename folders of open files
-    def test_a_folder_that_is_replaced_can_be_read_to_its_end(self, folder):
-        rows = RowFolder(folder)
-        write(folder, np.eye(3), overwrite=True)
-        assert same(rows.block(0, 50), some_rows())
 
 
 class TestManifest:
@@ -681,7 +474,7 @@ class TestManifest:
             ("[]", 'manifest.json must have "format": "structinv rows"'),
             ('{"format": "parquet"}', 'manifest.json must have "format": "structinv rows"'),
             ('{"format": "structinv rows", "version": 2}', "must have version 1 .* got 2"),
-            ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: its checksum"),
+            ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: KeyError: 'rows'"),
         ],
     )
     def test_invalid_manifest_raises(self, folder, content, message):
@@ -706,29 +499,15 @@ class TestManifest:
                     "x": "int8",
                 }
             },
-            {"chunks": {"first_row": [0], "first_entry": [0], "crc32": {}}},
-            {"chunks": {"first_row": [0, 9, 4], "first_entry": [0, 1, 2], "crc32": {}}},
+            {"crc32": {}},
+            {"notes": 3},
         ],
     )
     def test_inconsistent_manifest_raises(self, folder, change):
         content = {**json.loads((folder / "manifest.json").read_text()), **change}
-        del content["crc32"]
-        start = json.dumps(content)[:-1].encode()
-        (folder / "manifest.json").write_bytes(start + b',\n"crc32": %d}' % zlib.crc32(start))
+        (folder / "manifest.json").write_text(json.dumps(content))
         with pytest.raises(ValueError, match="manifest.json is damaged: (Key|Type|Value)Error"):
             RowFolder(folder)
-
-    def test_every_flipped_bit_is_found(self, tmp_path):
-        """This includes bits in the name of a class or in a note."""
-        write(tmp_path / "rows", np.eye(3), ["ham", "spam", "ham"], notes={"source": "mail"})
-        path = tmp_path / "rows" / "manifest.json"
-        content = path.read_bytes()
-        for place in range(len(content)):
-            damage(path, place)
-            with pytest.raises(ValueError, match="manifest.json"):
-                RowFolder(tmp_path / "rows")
-            path.write_bytes(content)
-        RowFolder(tmp_path / "rows")
 
 
 class TestHandles:
@@ -745,7 +524,8 @@ class TestHandles:
 
     def test_a_pickle_of_a_folder_that_was_replaced(self, folder):
         content = pickle.dumps(RowFolder(folder))
-        write(folder, np.eye(3), overwrite=True)
+        shutil.rmtree(folder)
+        write(folder, np.eye(3))
         with pytest.raises(OSError, match="was overwritten after this RowFolder was pickled"):
             pickle.loads(content)
 
@@ -754,11 +534,6 @@ class TestHandles:
         pairs = [(start, min(50, start + 1 + start % 13)) for start in range(50)] * 20
         with ThreadPoolExecutor(8) as pool:
             assert all(pool.map(lambda pair: same(rows.block(*pair), X[slice(*pair)]), pairs))
-
-    def test_reading_works_without_preadv(self, folder, monkeypatch):
-        """Windows has no os.preadv."""
-        monkeypatch.delattr(os, "preadv", raising=False)
-        self.test_threads_read_at_once(folder)
 
     def test_files_are_closed(self, folder):
         before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
@@ -771,11 +546,3 @@ class TestHandles:
         entries = some_rows().nnz
         expected = f"50 rows, 30 features, {entries} entries of float64, int64 labels, 0.0 MB)"
         assert repr(RowFolder(folder)) == f"RowFolder({str(folder)!r}: {expected}"
-
-    def test_memory_does_not_exceed_the_block(self, tmp_path, monkeypatch):
-        """Only the table of chunks stays in memory."""
-        monkeypatch.setattr(writer, "CHUNK_VALUES", 2**20)
-        rows = write(tmp_path / "rows", sp.csr_matrix(np.ones((2000, 50))), size=100)
-        held = [value for value in vars(rows).values() if isinstance(value, np.ndarray)]
-        rows.block(0, 2000)
-        assert sum(value.nbytes for value in held) < 100

@@ -470,7 +470,7 @@ class TestFaults:
             return old(self, cuts)
 
         monkeypatch.setattr(RowFolder, "blocks", blocks)
-        with pytest.raises(OSError, match=r"rows? \d+.* of .*data\.npy"):
+        with pytest.raises(OSError, match=r"data\.npy cannot be read: the file was truncated"):
             model.set_params(tol=1e-6).fit(rows, y)
         np.testing.assert_array_equal(model.coef_, before)
 

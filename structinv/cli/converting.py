@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,13 +50,13 @@ class _SVMlightFile(_TextFile):
                 # Feature numbers start at 1 unless a row has feature 0.
                 if first == 1 and X.indices.min(initial=1) == 0:
                     first = 0
-                    self._shift(writer)
+                    self._refuse_shift(writer)
                 X = sp.csr_matrix(
                     (X.data, X.indices - first, X.indptr), (X.shape[0], X.shape[1] - first)
                 )
             self._check(X, first, writer.n_rows)
             yield X, y
-        writer.notes["first_feature"] = first
+        writer._notes["first_feature"] = first
 
     def _check(self, X: sp.csr_matrix, first: int, before: int) -> None:
         """Raise ValueError for entries that cannot be written; messages count features as the file."""
@@ -81,18 +82,13 @@ class _SVMlightFile(_TextFile):
         path = Path(name_of(self.stream))
         return f"{path}, line {line_of_row(path, row)}" if path.is_file() else f"{path}, row {row}"
 
-    def _shift(self, writer: RowWriter) -> None:
-        """Increase the indices of all written rows by 1."""
-        if not writer.n_rows:
-            return
-        try:
-            writer.shift_features(1)
-        except ValueError:
-            most = self.n_features or 0
+    def _refuse_shift(self, writer: RowWriter) -> None:
+        """Raise ValueError if rows were already written with features from 1."""
+        if writer.n_rows:
             raise ValueError(
-                f"--n-features {most} is too small: {name_of(self.stream)} has features from 0 to at "
-                f"least {most}. Pass --n-features {most + 1} or more"
-            ) from None
+                f"{name_of(self.stream)} has the feature number 0 only after {writer.n_rows} rows: pass "
+                "--zero-based"
+            )
 
 
 class _JSONFile(_TextFile):
@@ -138,7 +134,10 @@ def convert_file(source: Path, folder: Path, given: Conversion, overwrite: bool)
     with opened_once(source) as stream:
         rows, name = row_file(stream, given), name_of(stream)
         notes = {"source": name, "structinv": __version__, **rows.notes}
-        writer = RowWriter(folder, rows.n_features, np.dtype(given.dtype), overwrite, notes)
+        # The older folder stays until the new one is complete.
+        older = RowFolder(folder).path if folder.exists() else None
+        new = folder if older is None else folder.with_name(f"{folder.name}.new")
+        writer = RowWriter(new, rows.n_features, np.dtype(given.dtype), notes)
         n_empty = 0
         with progress_of(f"converting {name}", rows.total) as show, writer:
             for X, y in rows.blocks(writer):
@@ -152,6 +151,9 @@ def convert_file(source: Path, folder: Path, given: Conversion, overwrite: bool)
                 raise ValueError(f"{name} contains only labels: at least one row must have a feature")
     if 2 * n_empty > writer.n_rows:
         say(f"warning: {n_empty} of {writer.n_rows} rows have no entries{_why_empty(rows.notes)}")
+    if older is not None:
+        shutil.rmtree(older)
+        new.rename(older)
     return RowFolder(folder)
 
 

@@ -10,9 +10,17 @@ from sklearn.utils import check_array
 
 from ..utils.matrices import check_indices, refuse_half_or_masked, refuse_masked
 from ..utils.visible import shown
+from .checked_blocks import check_finite
 
-_KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
-_KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "U": "U", "T": "U"}
+# Types of labels, and their dtype as an array.
+_KINDS: dict[str, tuple[tuple[type, ...], type]] = {
+    "booleans": ((bool, np.bool_), np.bool_),
+    "integers": ((int, np.integer), np.int64),
+    "floats": ((float, np.floating), np.float64),
+    "strings": ((str,), object),
+}
+# Number of features whose indices are 32-bit integers.
+SHORT = 2**31
 
 
 def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -> sp.csr_matrix:
@@ -35,31 +43,24 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
     rows = (
         sp.csr_matrix(X) if not sp.issparse(X) else sp.csr_matrix((X.data, X.indices, X.indptr), X.shape)
     )
-    wrong = rows.indices >= (rows.shape[1] if n_features is None else n_features)
-    if n_features is not None and wrong.any():
-        entry = int(np.argmax(wrong))
-        raise ValueError(
-            f"features must be from 0 to {n_features - 1} for n_features={n_features}, got "
-            f"{rows.indices[entry]} in {_place(rows, entry, before)}"
-        )
+    most = SHORT if n_features is None else n_features
+    if rows.shape[1] > most:
+        rows = sp.csr_matrix((rows.data, rows.indices, rows.indptr), (rows.shape[0], most))
+        check_indices("X", rows, before)
     with np.errstate(over="ignore"):
         # Copies, because they are changed in place.
         parts = rows.data.astype(dtype), rows.indices.copy(), rows.indptr.copy()
         rows = sp.csr_matrix(parts, rows.shape)
         rows.sum_duplicates()
-    wrong = ~np.isfinite(rows.data)
-    if wrong.any():
-        entry = int(np.argmax(wrong))
-        raise ValueError(
-            f"values must be finite in {dtype}, got {rows.data[entry]} for feature "
-            f"{rows.indices[entry]} in {_place(rows, entry, before)}"
-        )
+    check_finite(f"X in {dtype}", rows, before)
     rows.eliminate_zeros()
     return rows
 
 
-def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.ndarray:
-    """Return labels of one kind: bool, int64, float64, or strings as objects.
+def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> tuple[np.ndarray, str]:
+    """Return labels of one kind, and the kind.
+
+    They are bool, int64, float64, or strings as objects.
 
     Shapes: `y` (n,).
     """
@@ -67,68 +68,25 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
     found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
     if found.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), one label per row, got {found.shape}")
-    listed = found.dtype == object
-    kinds = [_kind(each) for each in found] if listed else [_KINDS.get(found.dtype.kind, "?")][:n_rows]
-    for row, each in enumerate(kinds):
-        if each not in _KIND_NAMES:
-            raise ValueError(
-                "labels must be strings, integers, booleans or floats, got "
-                f"{shown(repr(_plain(found, row)))} in row {before + row}"
-            )
+    # All labels of an array have the kind of the first.
+    for row, label in enumerate(found if found.dtype == object else found[:1].tolist(), before):
+        each = next((name for name, (types, _) in _KINDS.items() if isinstance(label, types)), None)
+        if each is None:
+            raise _refusal("strings, integers, booleans or floats", label, row)
         kind = kind or each
         if each != kind:
-            raise ValueError(
-                f"labels must be of one kind, got {shown(repr(_plain(found, row)))} in row "
-                f"{before + row} after {_KIND_NAMES[kind]}"
-            )
-    if kind is None:
-        return found
-    return _CONVERTED[kind](found, before)
+            raise _refusal("of one kind", label, row, f" after {kind}")
+    assert kind is not None
+    wrong, rule = np.zeros(0, dtype=bool), ""
+    if kind == "integers":
+        wrong, rule = (found < -(2**63)) | (found >= 2**63), "64-bit integers"
+    elif kind == "floats":
+        wrong, rule = ~np.isfinite(found.astype(np.float64)), "finite"
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise _refusal(rule, found[row : row + 1].tolist()[0], before + row)
+    return found.astype(_KINDS[kind][1]), kind
 
 
-def _plain(labels: np.ndarray, row: int) -> Any:
-    """Return a label as a Python object, whose `repr` does not depend on the version of NumPy."""
-    return labels[row : row + 1].tolist()[0]
-
-
-def _strings(labels: np.ndarray, before: int) -> np.ndarray:
-    return np.array([str(each) for each in labels], dtype=object)
-
-
-def _booleans(labels: np.ndarray, before: int) -> np.ndarray:
-    return labels.astype(np.bool_)
-
-
-def _integers(found: np.ndarray, before: int) -> np.ndarray:
-    limits = np.iinfo(np.int64)
-    if len(found) and not limits.min <= found.min() <= found.max() <= limits.max:
-        row = int(np.argmax((found < limits.min) | (found > limits.max)))
-        raise ValueError(f"labels must be 64-bit integers, got {found[row]} in row {before + row}")
-    return found.astype(np.int64)
-
-
-def _floats(found: np.ndarray, before: int) -> np.ndarray:
-    values = found.astype(np.float64)
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"labels must be finite, got {values[row]} in row {before + row}")
-    return values
-
-
-_CONVERTED = {"b": _booleans, "i": _integers, "f": _floats, "U": _strings}
-
-
-def _kind(label: Any) -> str:
-    """Return the kind of a label, or "?" for other values."""
-    if isinstance(label, (bool, np.bool_)):
-        return "b"
-    if isinstance(label, (int, np.integer)):
-        return "i"
-    if isinstance(label, (float, np.floating)):
-        return "f"
-    return "U" if isinstance(label, str) else "?"
-
-
-def _place(rows: sp.csr_matrix, entry: int, before: int) -> str:
-    row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
-    return f"row {before + row}" if not before else f"row {before + row} (row {row} of this block)"
+def _refusal(rule: str, label: Any, row: int, more: str = "") -> ValueError:
+    return ValueError(f"labels must be {rule}, got {shown(repr(label))} in row {row}{more}")

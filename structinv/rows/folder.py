@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.parameters import check_integer
 from .base import RowSource
 from .checked_blocks import check_cuts
 from .manifest import DATA, INDICES, INDPTR, LABELS, read_manifest
-from .stored_array import HEADER_BYTES, StoredArray
+from .matrix_rows import cut_by_entries
+from .stored_array import StoredArray
 
 
 class RowFolder(RowSource):
@@ -24,12 +23,10 @@ class RowFolder(RowSource):
 
     The folder contains the arrays of a CSR matrix, ``indptr.npy``, ``indices.npy`` and ``data.npy``, and
     optionally ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each of them. The file
-    ``manifest.json`` has the shape, types, classes and checksums. Rows form chunks of about 131,000
-    stored values. Each chunk of a file has a checksum.
+    ``manifest.json`` has the shape, types and classes, and a checksum of each file.
 
-    Blocks are read into new arrays. The checksums, indices and values of a chunk are verified when its
-    rows are first read. Several threads may read at the same time. A pickle stores the path, not the
-    rows.
+    Blocks are read into new arrays. Indices and values of a row are checked when it is first read.
+    Several threads may read at the same time. A pickle stores the path, not the rows.
 
     Parameters
     ----------
@@ -87,18 +84,20 @@ class RowFolder(RowSource):
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        # A pickle may be opened in another working directory.
-        self._place = os.path.abspath(path)
-        manifest, content = read_manifest(self.path)
-        self._manifest, self._checksum = manifest, zlib.crc32(content)
-        self.shape = (manifest.n_rows, manifest.n_features)
-        self.dtype, self.n_entries = manifest.dtypes[DATA], manifest.n_entries
-        self.classes, self.notes = manifest.classes, manifest.notes
-        self._files = {name: self._opened(name) for name in manifest.dtypes}
-        self.n_bytes = sum(
-            HEADER_BYTES + each.count * each.dtype.itemsize for each in self._files.values()
-        )
-        self._verified = np.zeros(len(manifest.first_rows) - 1, dtype=bool)
+        # The working directory may change.
+        self._place = Path(os.path.abspath(path))
+        self._manifest = manifest = read_manifest(self._place)
+        n_rows, self.n_entries = manifest["rows"], manifest["entries"]
+        self.shape = (n_rows, manifest["features"])
+        self.dtype = np.dtype(manifest["dtypes"][DATA])
+        self.classes, self.notes = manifest["classes"], manifest["notes"]
+        counts = {INDPTR: n_rows + 1, INDICES: self.n_entries, DATA: self.n_entries, LABELS: n_rows}
+        self._files = {
+            name: StoredArray(self._place / name, np.dtype(dtype), counts[name])
+            for name, dtype in manifest["dtypes"].items()
+        }
+        self.n_bytes = sum(each.n_bytes for each in self._files.values())
+        self._checked = np.zeros(n_rows, dtype=bool)
 
     def __repr__(self) -> str:
         n_rows, n_features = self.shape
@@ -111,11 +110,11 @@ class RowFolder(RowSource):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self._place, "checksum": self._checksum}
+        return {"path": self._place, "manifest": self._manifest}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
-        if self._checksum != state["checksum"]:
+        if self._manifest != state["manifest"]:
             raise OSError(f"{self.path} was overwritten after this RowFolder was pickled")
 
     @property
@@ -123,11 +122,7 @@ class RowFolder(RowSource):
         """Label of each row, (n,), read from disk at each access; None without labels."""
         if LABELS not in self._files:
             return None
-        n_rows = self.shape[0]
-        values = self._files[LABELS].read(0, n_rows, _named(0, n_rows))
-        for chunk in range(len(self._verified)):
-            first, last = self._rows_of(chunk)
-            self._check(LABELS, chunk, values[first:last])
+        values = self._files[LABELS].read(0, self.shape[0])
         if self.classes is None:
             return values
         wrong = (values < 0) | (values >= len(self.classes))
@@ -139,142 +134,60 @@ class RowFolder(RowSource):
             )
         return np.array(self.classes)[values]
 
+    def verify(self) -> None:
+        """Compare all values with the checksums of the manifest.
+
+        Raises
+        ------
+        OSError
+            If a checksum is wrong. The message names the file.
+        """
+        for name, each in self._files.items():
+            if each.checksum() != self._manifest["crc32"][name]:
+                raise OSError(f"{each.path} is damaged: its checksum is wrong")
+
     def block(self, start: int, stop: int) -> sp.csr_matrix:
         return self.blocks([slice(start, stop)])
 
     def blocks(self, cuts: Sequence[slice]) -> sp.csr_matrix:
         ranges = [self._ends(cut.start, cut.stop) for cut in cuts]
-        sizes = [int(ends[-1] - ends[0]) for _, ends in ranges]
-        places = np.concatenate([[0], np.cumsum(sizes)])
-        arrays = {name: np.empty(places[-1], self._manifest.dtypes[name]) for name in (INDICES, DATA)}
-        for cut, (whole, ends), place, size in zip(cuts, ranges, places[:-1], sizes, strict=True):
-            first = int(ends[0])
-            for name, array in arrays.items():
-                part = array[place : place + size]
-                self._files[name].read_into(part, first, _named(cut.start, cut.stop))
-                self._check_all(name, whole, part, self._manifest.first_entries - first, 0)
-            ends += place - first
-        rows = sp.csr_matrix((sum(len(ends) - 1 for _, ends in ranges), self.shape[1]), dtype=self.dtype)
-        rows.data, rows.indices = arrays[DATA], arrays[INDICES]
+        size, at = sum(int(ends[-1] - ends[0]) for ends in ranges), 0
+        indices, data = (np.empty(size, self._files[name].dtype) for name in (INDICES, DATA))
+        for ends in ranges:
+            first, part = int(ends[0]), slice(at, at + int(ends[-1] - ends[0]))
+            self._files[INDICES].read_into(indices[part], first)
+            self._files[DATA].read_into(data[part], first)
+            ends += at - first
+            at = part.stop
+        indptr = np.concatenate([[0], *(ends[1:] for ends in ranges)])
         # SciPy requires one dtype for both index arrays.
-        if len(rows.data) > np.iinfo(np.int32).max:
-            rows.indices = rows.indices.astype(np.int64, copy=False)
-        indptr = np.concatenate([[0], *(ends[1:] for _, ends in ranges)])
-        rows.indptr = indptr.astype(rows.indices.dtype, copy=False)
+        if size > np.iinfo(np.int32).max:
+            indices = indices.astype(np.int64, copy=False)
+        rows = sp.csr_matrix((len(indptr) - 1, self.shape[1]), dtype=self.dtype)
+        rows.data, rows.indices = data, indices
+        rows.indptr = indptr.astype(indices.dtype, copy=False)
         rows.has_canonical_format = True
-        unverified = [chunk for whole, _ in ranges for chunk in whole]
-        if unverified:
-            # Another writer may have stored wrong numbers with correct checksums.
+        if not all(self._checked[cut].all() for cut in cuts):
+            # Compiled functions do not check indices.
             check_cuts(str(self.path), rows, cuts)
-            self._verified[unverified] = True
+            for cut in cuts:
+                self._checked[cut] = True
         return rows
 
-    def _ends(self, start: int, stop: int) -> tuple[list[int], np.ndarray]:
-        """Return the chunks to verify, and the start and end of each row's entries."""
+    def _ends(self, start: int, stop: int) -> np.ndarray:
+        """Return the start of the entries of each row, and the end of the last."""
         if not 0 <= start < stop <= self.shape[0]:
             raise ValueError(
                 f"start and stop must satisfy 0 <= start < stop <= {self.shape[0]}, got {start} and "
                 f"{stop}"
             )
-        whole = self._chunks_to_verify(start, stop)
-        ends = self._files[INDPTR].read(start, stop + 1, _named(start, stop))
-        self._check_all(INDPTR, whole, ends, self._manifest.first_rows - start, 1)
+        ends = self._files[INDPTR].read(start, stop + 1)
         if ends[0] < 0 or ends[-1] > self.n_entries or np.any(ends[1:] < ends[:-1]):
             raise ValueError(
                 f"{self._files[INDPTR].path} must have increasing numbers from 0 to {self.n_entries}, "
-                f"got others for {_named(start, stop)}"
+                f"got others for rows {start} to {stop - 1}"
             )
-        return whole, ends
+        return ends
 
     def edges(self, most_values: int) -> np.ndarray:
-        """Return the first row of each block, and the number of rows.
-
-        Blocks consist of whole chunks, unless a chunk exceeds the limit.
-
-        Parameters
-        ----------
-        most_values : int
-            Maximum number of stored values plus rows per block (>= 1). A single row may exceed it.
-
-        Returns
-        -------
-        ndarray of int64 of shape (n_blocks + 1,)
-            Increasing row numbers from 0 to the number of rows.
-        """
-        check_integer("most_values", most_values)
-        first_rows = self._manifest.first_rows
-        values = self._manifest.first_entries + first_rows
-        edges, chunk = [0], 0
-        while chunk < len(values) - 1:
-            after = int(np.searchsorted(values, values[chunk] + most_values, side="right")) - 1
-            if after > chunk:
-                edges.append(int(first_rows[after]))
-            else:
-                edges += self._split(chunk, most_values)
-                after = chunk + 1
-            chunk = after
-        return np.array(edges, dtype=np.int64)
-
-    def _split(self, chunk: int, most_values: int) -> list[int]:
-        """Return the ends of the parts of a chunk that exceeds the size of a block."""
-        first, last = self._rows_of(chunk)
-        ends = self._files[INDPTR].read(first, last + 1, _named(first, last))
-        self._check(INDPTR, chunk, ends)
-        values = ends + np.arange(len(ends))
-        split, row = [], 0
-        while row < last - first:
-            row = max(row + 1, int(np.searchsorted(values, values[row] + most_values, side="right")) - 1)
-            split.append(first + row)
-        return split
-
-    def _opened(self, name: str) -> StoredArray:
-        """Open a file of the folder; OSError names the missing rows of a truncated file."""
-        stored = StoredArray(self.path / name, self._manifest.dtypes[name], self._manifest.counts[name])
-        if stored.missing:
-            starts = (
-                self._manifest.first_entries if name in (INDICES, DATA) else self._manifest.first_rows
-            )
-            chunk = int(np.searchsorted(starts, stored.count - stored.missing, side="right")) - 1
-            first, _ = self._rows_of(min(chunk, len(starts) - 2))
-            raise OSError(
-                f"{_named(first, self.shape[0])} of {stored.path} cannot be read: the file is "
-                f"truncated and has {stored.count - stored.missing} of {stored.count} values"
-            )
-        return stored
-
-    def _rows_of(self, chunk: int) -> tuple[int, int]:
-        first, last = self._manifest.first_rows[chunk : chunk + 2]
-        return int(first), int(last)
-
-    def _chunks_to_verify(self, start: int, stop: int) -> list[int]:
-        """Return the unverified chunks inside a block; other chunks of the block are verified here."""
-        first = int(np.searchsorted(self._manifest.first_rows, start, side="right")) - 1
-        last = int(np.searchsorted(self._manifest.first_rows, stop, side="left"))
-        unverified = []
-        for chunk in range(first, last):
-            if self._verified[chunk]:
-                continue
-            begin, end = self._rows_of(chunk)
-            if start <= begin and end <= stop:
-                unverified.append(chunk)
-            else:
-                self.block(begin, end)
-        return unverified
-
-    def _check_all(
-        self, name: str, chunks: list[int], values: np.ndarray, starts: np.ndarray, more: int
-    ) -> None:
-        for chunk in chunks:
-            self._check(name, chunk, values[starts[chunk] : starts[chunk + 1] + more])
-
-    def _check(self, name: str, chunk: int, values: np.ndarray) -> None:
-        """Raise OSError unless the checksum of a chunk is correct."""
-        if zlib.crc32(values.data) != self._manifest.checksums[name][chunk]:
-            raise OSError(
-                f"{_named(*self._rows_of(chunk))} of {self._files[name].path} cannot be used: the "
-                "checksum is wrong, so the file is damaged"
-            )
-
-
-def _named(start: int, stop: int) -> str:
-    return f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}"
+        return cut_by_entries(self._ends(0, self.shape[0]), most_values)

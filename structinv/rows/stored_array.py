@@ -1,11 +1,12 @@
-"""Reader of one .npy file in a folder of rows."""
+"""One .npy file of a folder of rows: a reader and a writer."""
 
 from __future__ import annotations
 
 import os
-import weakref
+import zlib
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock
+from typing import BinaryIO
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ..utils.files import named_errors
 # All headers have the same length: the final one overwrites the first one.
 HEADER_BYTES = 128
 _MAGIC = b"\x93NUMPY\x01\x00"
+# Number of bytes that a checksum reads at once.
+_AT_ONCE = 1 << 24
 
 
 def header(dtype: np.dtype, count: int) -> bytes:
@@ -24,71 +27,81 @@ def header(dtype: np.dtype, count: int) -> bytes:
 
 
 class StoredArray:
-    """Open .npy file with `count` values.
-
-    Several threads may read at once. A file that is truncated or changed raises OSError.
-    """
+    """A .npy file with `count` values. Several threads may read at once."""
 
     def __init__(self, path: Path, dtype: np.dtype, count: int) -> None:
         self.path, self.dtype, self.count = path, dtype, count
-        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        weakref.finalize(self, os.close, self._handle)
-        self._lock = Lock()
-        self._opened = self._state()
-        there, needed = self._opened[0], HEADER_BYTES + count * dtype.itemsize
-        if there > needed:
-            raise OSError(f"{path} must have {needed} bytes according to its manifest, got {there}")
-        self.missing = min(count, -(-(needed - there) // dtype.itemsize))
-        start = np.zeros(HEADER_BYTES, dtype=np.uint8)
-        self._fill(start, 0)
-        if not self.missing and start.tobytes() != header(dtype, count):
+        self.n_bytes = HEADER_BYTES + count * dtype.itemsize
+        with named_errors(path), open(path, "rb") as stream:
+            self._opened = _state(stream)
+            size, start = self._opened[0], stream.read(HEADER_BYTES)
+        if size != self.n_bytes:
+            change = "truncated" if size < self.n_bytes else "too long"
+            raise OSError(
+                f"{path} is {change}: it must have {self.n_bytes} bytes according to its manifest, got "
+                f"{size}"
+            )
+        if start != header(dtype, count):
             raise OSError(f"{path} must have the header of a .npy file of {count} values of {dtype}")
 
-    def read(self, first: int, last: int, rows: str) -> np.ndarray:
-        """Read the values from `first` to `last`, exclusive, into a new array.
-
-        Error messages name `rows`.
-        """
+    def read(self, first: int, last: int) -> np.ndarray:
+        """Read the values from `first` to `last`, exclusive, into a new array."""
         values = np.empty(last - first, dtype=self.dtype)
-        self.read_into(values, first, rows)
+        self.read_into(values, first)
         return values
 
-    def read_into(self, values: np.ndarray, first: int, rows: str) -> None:
-        """Fill an array with the values from `first` on; error messages name `rows`."""
-        n_read = self._fill(values.view(np.uint8), HEADER_BYTES + first * self.dtype.itemsize)
-        state = self._state()
-        if state != self._opened:
-            change = "truncated" if state[0] < self._opened[0] else "changed"
-            raise OSError(
-                f"{rows} of {self.path} cannot be read: the file was {change} after it was opened"
-            )
-        if n_read < values.nbytes:
-            raise OSError(f"{rows} of {self.path} cannot be read: the file is truncated")
+    def read_into(self, values: np.ndarray, first: int) -> None:
+        """Fill an array with the values from `first` on.
 
-    def _state(self) -> tuple[int, int]:
-        stat = os.fstat(self._handle)
-        return stat.st_size, stat.st_mtime_ns
-
-    def _fill(self, into: np.ndarray, place: int) -> int:
-        """Read bytes from a position until `into` is full or the file ends.
-
-        Returns the number of bytes.
+        A file that changed raises OSError.
         """
-        view, done = into.data, 0
-        with named_errors(self.path):
-            # One call reads at most 2 GB.
-            while done < len(view):
-                got = self._read_once(view[done:], place + done)
-                if got == 0:
-                    break
-                done += got
-        return done
+        with named_errors(self.path), open(self.path, "rb") as stream:
+            stream.seek(HEADER_BYTES + first * self.dtype.itemsize)
+            n_read = stream.readinto(values.view(np.uint8).data)
+            state = _state(stream)
+        if state != self._opened or n_read < values.nbytes:
+            change = "truncated" if state[0] < self._opened[0] else "changed"
+            raise OSError(f"{self.path} cannot be read: the file was {change} after it was opened")
 
-    def _read_once(self, view: memoryview, place: int) -> int:
-        if hasattr(os, "preadv"):
-            return os.preadv(self._handle, [view], place)
-        with self._lock:
-            os.lseek(self._handle, place, os.SEEK_SET)
-            part = os.read(self._handle, min(len(view), 1 << 24))
-        view[: len(part)] = part
-        return len(part)
+    def checksum(self) -> int:
+        """Return the CRC-32 of all values."""
+        checksum, step = 0, _AT_ONCE // self.dtype.itemsize
+        for first in range(0, self.count, step):
+            checksum = zlib.crc32(self.read(first, min(first + step, self.count)).data, checksum)
+        return checksum
+
+
+class GrowingArray:
+    """Appendable array in a new .npy file."""
+
+    def __init__(self, path: Path, dtype: np.dtype) -> None:
+        self.dtype, self.count, self.checksum = dtype, 0, 0
+        # The file stays open until the caller calls `finish` or `close`.
+        self._stream = open(path, "xb", buffering=1 << 20)  # noqa: SIM115
+        self._stream.write(header(dtype, 0))
+
+    def add(self, values: np.ndarray) -> None:
+        """Append values."""
+        content = np.ascontiguousarray(values, dtype=self.dtype)
+        self._stream.write(content.data)
+        self.checksum = zlib.crc32(content.data, self.checksum)
+        self.count += len(content)
+
+    def finish(self) -> None:
+        """Write the number of values to the header, and flush the file to disk."""
+        self._stream.seek(0)
+        self._stream.write(header(self.dtype, self.count))
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+
+    def close(self) -> None:
+        """Close the file without finishing it."""
+        # The disk may be too full for the buffered values.
+        with suppress(OSError):
+            self._stream.close()
+
+
+def _state(stream: BinaryIO) -> tuple[int, int]:
+    stat = os.fstat(stream.fileno())
+    return stat.st_size, stat.st_mtime_ns
