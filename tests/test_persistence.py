@@ -391,7 +391,7 @@ class TestNames:
                 found.add(kind)
         bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
-        bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "SmoothDescent", "Combination", "Pair"}
+        bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "Combination", "Pair"}
         bases |= {"ExampleMachine", "WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")

@@ -21,7 +21,7 @@ from .problems import SETTING
 from .test_kernel_cover import LINE
 
 SOLVERS = {name: kind() for name, kind in sorted(REGISTRY.items())}
-SOLVERS |= {f"representer, {name}": Representer(name) for name in ("newton-cg", "lbfgs", "dual-cd")}
+SOLVERS |= {f"representer, {name}": Representer(name) for name in ("newton-cg", "dual-cd")}
 TOLERANCE = {"pegasos": 3e-2, "bmrm": 1e-2}
 
 

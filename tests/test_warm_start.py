@@ -207,7 +207,7 @@ def test_mixed_objectives_continue():
 @pytest.mark.parametrize(
     ("solver", "change", "loss"),
     pairs(
-        ["newton-cg", "lbfgs", "dual-cd", "frank_wolfe"],
+        ["newton-cg", "dual-cd", "frank_wolfe"],
         [{}, {"C": 1.2}, {"nu": 0.13}, {"class_weight": {"a": 2.0}}],
         ["hinge", "logistic"],
     ),

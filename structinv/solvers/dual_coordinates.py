@@ -19,7 +19,6 @@ from .base import Bounds, check_planes
 from .coefficient_objectives import CoefficientProblem, planes_of_slopes, slopes_of_planes
 from .coordinate_steps import coordinate_sweeps
 from .frank_wolfe import FrankWolfe, term_states
-from .method import Method
 
 SELECTIONS = ("random", "steepest")
 # Sweeps over the functionals between two checks.
@@ -218,13 +217,14 @@ class CoordinateState(DualState):
         self.coefficients = -self.problem.weights * slopes
 
 
-class DualCoordinates(Method):
+class DualCoordinates:
     """Dual coordinate ascent, with `FrankWolfe` for all other terms.
 
     All penalties whose losses have piecewise linear derivatives share one state.
     """
 
     name = "Representer(method='dual-cd')"
+    uses_planes = True
 
     def __init__(
         self,

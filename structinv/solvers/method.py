@@ -1,8 +1,6 @@
-"""Base classes of the methods of `Representer`."""
+"""Base class of the methods of `Representer` on coefficients."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -17,49 +15,14 @@ from .coefficient_objectives import (
 )
 
 
-class Method(ABC):
-    """One run of a method of `Representer`."""
-
-    name: str
-    uses_planes = True
-
-    @classmethod
-    @abstractmethod
-    def check(cls, objective: Objective) -> None:
-        """Raise ValueError unless the method can solve the objective."""
-
-    @classmethod
-    @abstractmethod
-    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """Return whether invalid planes are dropped; see `Solver.checks_planes`."""
-
-    @abstractmethod
-    def __init__(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> None: ...
-
-    @abstractmethod
-    def step(self, objective: Objective) -> float | None:
-        """Run one iteration and return an estimate of the absolute gap, if there is one."""
-
-    def finished(self, objective: Objective) -> bool:
-        """Return True if the parameters of the method allow no further iteration."""
-        return False
-
-    @abstractmethod
-    def bounds(self, objective: Objective) -> Bounds:
-        """Compute a candidate and a dual value from the state of the run."""
-
-    @abstractmethod
-    def planes(self, objective: Objective) -> PlaneSet:
-        """Return the planes with their dual variables."""
-
-
-class CoefficientMethod(Method):
-    """Run on coefficients of representers, with one dual variable per functional.
+class CoefficientMethod:
+    """Run of a method of `Representer` on coefficients, with one dual variable per functional.
 
     Shapes: `coefficients` (n,), `functionals` (n,), `free` (n_free * n_outputs,), `slopes` (n,).
     """
+
+    name: str
+    uses_planes = True
 
     def __init__(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
@@ -84,6 +47,14 @@ class CoefficientMethod(Method):
     def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
         # Slopes outside the domain of a conjugate are dropped.
         return True
+
+    def step(self, objective: Objective) -> float | None:
+        """Run one iteration and return an estimate of the absolute gap, if there is one."""
+        raise NotImplementedError
+
+    def finished(self, objective: Objective) -> bool:
+        """Return False: all iterations are allowed."""
+        return False
 
     @classmethod
     def check_memory(cls, problem: CoefficientProblem) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..terms import Objective
@@ -11,12 +13,12 @@ from .base import Bounds, Solver
 from .convex_program import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import SELECTIONS, DualCoordinates
 from .dual_interior import DualInterior
-from .method import Method
+from .method import CoefficientMethod
 from .newton_cg import NewtonCG
-from .smooth import LBFGS
 
-METHODS: dict[str, type[Method]] = {
-    "lbfgs": LBFGS,
+Method = CoefficientMethod | DualCoordinates
+
+METHODS: dict[str, Any] = {
     "newton-cg": NewtonCG,
     "dual-interior": DualInterior,
     "dual-cd": DualCoordinates,
@@ -33,12 +35,12 @@ class Representer(Solver):
 
     Parameters
     ----------
-    method : {"auto", "lbfgs", "newton-cg", "dual-interior", "dual-cd", "cvxpy"}, default="auto"
+    method : {"auto", "newton-cg", "dual-interior", "dual-cd", "cvxpy"}, default="auto"
         Optimization method.
 
-        - "newton-cg" and "lbfgs" are descent methods in the function space, with fast products of the
-          Gram matrix. They smooth losses with kinks, and the duality gap includes the error. For up to
-          3000 functionals, "newton-cg" may factorize the Gram matrix.
+        - "newton-cg" is Newton's method in the function space, with fast products of the Gram matrix. It
+          smooths losses with kinks, and the duality gap includes the error. For up to 3000 functionals,
+          it may factorize the Gram matrix.
         - "dual-interior" is an interior-point method on the dual, with about ten factorizations of the
           Gram matrix. All derivatives must be piecewise linear.
         - "dual-cd" is coordinate ascent in the dual. It also supports worst-case losses.
@@ -63,8 +65,8 @@ class Representer(Solver):
     Examples
     --------
     >>> from structinv.solvers import Representer
-    >>> Representer(method="lbfgs")
-    Representer(method='lbfgs')
+    >>> Representer(method="newton-cg")
+    Representer(method='newton-cg')
     """
 
     still_iterations = 100
@@ -104,7 +106,7 @@ class Representer(Solver):
             return "cvxpy"
         return "dual-interior" if DualInterior.pays(objective) else "newton-cg"
 
-    def _method(self, objective: Objective) -> type[Method]:
+    def _method(self, objective: Objective) -> Any:
         return METHODS[self.resolved(objective)]
 
     def validate(self, objective: Objective) -> None:
