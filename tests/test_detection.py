@@ -48,7 +48,6 @@ def rates_of(model, X, y, oracle=None):
         np.asarray(y),
         model.classes_,
         X,
-        repr,
     )
 
 

@@ -15,7 +15,6 @@ from sklearn.svm import SVC, LinearSVC
 from ..datasets import make_mail_like
 from ..estimators import InvariantLinearSVC, InvariantSVC
 from ..inspection import security_curve
-from ..inspection.figures import saved
 from ..oracles import FDrop, InvarianceOracle, Rotations, Shifts
 from ..other_models import certify
 from .messages import say
@@ -26,7 +25,7 @@ EDITS = 5
 
 
 def run_demo(out: Path, console: Console) -> None:
-    """Train plain and robust models, print a table, and draw a picture in the folder `out`."""
+    """Train plain and robust models, print a table, and draw a picture in `out`."""
     drawing = find_spec("matplotlib") is not None
     if drawing:
         check_folder(out)
@@ -56,7 +55,7 @@ def run_demo(out: Path, console: Console) -> None:
         out.mkdir(parents=True, exist_ok=True)
         edits = FDrop(EDITS)
         curve = security_curve(mail, *test, oracle=edits, n_changes=range(11), label="spam")
-        saved(curve.plot().figure_, out / "mail.png")
+        curve.plot().figure_.savefig(out / "mail.png", dpi=150)
     console.print(
         f"Open {out / 'mail.png'}, the detection of spam by the number of removed words; then train on "
         f"your own data: {GUIDE}",

@@ -6,8 +6,7 @@ from ..estimators.target_labels import label_name
 from ..inspection.detection import DONE
 from ..oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, TokenEdits
 from ..oracles.combinators import OnlyFor
-from ..report.subject import oracle_name
-from ..utils.summaries import number_of
+from ..utils.summaries import number_of, one_line
 from ..utils.visible import listed
 
 
@@ -27,4 +26,4 @@ def phrase(oracle: InvarianceOracle) -> str:
         return f"up to {number_of(oracle.max_changes, f'{DONE[type(oracle)]} feature')}"
     if isinstance(oracle, Box) and isinstance(oracle.radius, (int, float)):
         return f"changes of each value by up to {oracle.radius:g}"
-    return "no perturbations" if isinstance(oracle, Identity) else oracle_name(oracle)
+    return "no perturbations" if isinstance(oracle, Identity) else one_line(oracle)

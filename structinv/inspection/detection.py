@@ -155,7 +155,6 @@ def detection_under_all_kinds(
     y: np.ndarray,
     classes: np.ndarray,
     rows: Matrix,
-    name: Callable[[InvarianceOracle], str],
 ) -> Detection | None:
     """Return the detection rates for the edits of a model, and for other kinds.
 
@@ -172,7 +171,7 @@ def detection_under_all_kinds(
             (each, _if_supported(certificate_of, each)) for each in other_kinds(oracle, label, rows)
         ]
     certificates = [(oracle, own), *((each, found) for each, found in others if found is not None)]
-    named = {_kind(each) or name(each): found for each, found in certificates}
+    named = {_kind(each) or repr(each): found for each, found in certificates}
     return detection(label, reason, y, unperturbed, named)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,31 +111,6 @@ class Explanation(Tabulated):
 
     def _repr_html_(self) -> str:
         return self._table().html(*([] if self.parts is None else [marked(self.parts)]))
-
-    def first(self, number: int, names: np.ndarray | None = None) -> Explanation:
-        """Return the explanation with its most harmful features only.
-
-        Parameters
-        ----------
-        number : int
-            Maximum number of features.
-        names : ndarray of shape (t,), default=None
-            Other names of all features.
-
-        Returns
-        -------
-        Explanation
-            Explanation with at most `number` features, and the same margins before and after the edit.
-        """
-        names = self.names if names is None else names
-        return replace(
-            self,
-            features=self.features[:number],
-            names=names[:number],
-            before=self.before[:number],
-            after=self.after[:number],
-            changes=self.changes[:number],
-        )
 
     def _state(self) -> str:
         if self.margin < 0:

@@ -20,19 +20,14 @@ from ..utils.matrices import dense, refuse_masked
 from ..utils.summaries import number_of
 from ..utils.ties import first_best
 from ..utils.visible import visible
-from .figures import single_axes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-# Space around an image, as a fraction of its width.
-_GAP = 0.08
 # Most pairs of images in a row of the plot.
 _PAIRS_A_ROW = 6
 # Width of an image with its space, and height of a line of captions, in inches.
 _INCHES, _LINE = 1.2, 0.15
-# Height of an image with its name along the side, in inches.
-_NAME = 0.8
 # Number of characters in a line of captions.
 _CHARACTERS = 20
 # Color of captions of wrong predictions.
@@ -64,8 +59,8 @@ class WorstCasesDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib.axes.Axes
-        Axes of the last plot.
+    axes_ : ndarray of matplotlib.axes.Axes of shape (2 * n_lines, n_columns)
+        Axes of the last plot; each line of originals is above their worst cases.
     figure_ : matplotlib.figure.Figure
         Figure of the last plot.
 
@@ -91,7 +86,7 @@ class WorstCasesDisplay:
     >>> display = WorstCasesDisplay.from_estimator(model, X[:6], y[:6])
     >>> display
     WorstCasesDisplay(6 images, 8x8)
-    >>> [label.get_text() for label in display.ax_.get_yticklabels()]
+    >>> [panel.get_ylabel() for panel in display.axes_[:, 0]]
     ['original', 'worst case']
     """
 
@@ -140,7 +135,6 @@ class WorstCasesDisplay:
         *,
         shape: ImageShape | tuple[int, ...] | None = None,
         titles: Sequence[str] | None = None,
-        ax: Axes | None = None,
     ) -> WorstCasesDisplay:
         """Plot images and their worst-case perturbations for a fitted estimator.
 
@@ -157,78 +151,65 @@ class WorstCasesDisplay:
             shape of the arrays, or square gray images if they are rows.
         titles : sequence of str of length n, default=None
             First lines of the caption of each image.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to plot on; None makes a new figure.
 
         Returns
         -------
         display : WorstCasesDisplay
-            Display with `ax_` and `figure_`.
+            Display with `axes_` and `figure_`.
 
         Raises
         ------
         ValueError
             As in `WorstCasesDisplay`, before the search of the perturbations.
         """
-        return worst_cases(estimator, X, y, shape=shape, titles=titles).plot(ax=ax)
+        return worst_cases(estimator, X, y, shape=shape, titles=titles).plot()
 
-    def plot(self, *, ax: Axes | None = None) -> WorstCasesDisplay:
+    def plot(self, figure: Figure | None = None) -> WorstCasesDisplay:
         """Plot the images.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, default=None
-            Axes to plot on; None makes a new figure.
+        figure : matplotlib.figure.Figure, default=None
+            Empty figure or subfigure to plot on; None makes a new figure.
 
         Returns
         -------
         WorstCasesDisplay
-            The display itself, with `ax_` and `figure_`.
+            The display itself, with `axes_` and `figure_`.
         """
-        form, captions = self._form, self._captions()
-        columns, n_rows, gap, above = self._grid(captions)
-        across, down = form.width + gap, form.height + gap
-        block = above + 2 * down
-        axes = single_axes(ax, *self.inches)
-        for number, images in enumerate(self._scaled()):
-            for place, pixels in enumerate(images):
-                left = place % columns * across
-                top = place // columns * block + above + number * down
-                extent = (left, left + form.width, top + form.height, top)
-                axes.imshow(pixels, extent=extent, interpolation="nearest")
-        for place, caption in enumerate(captions):
-            middle = place % columns * across + 0.5 * form.width
-            bottom = place // columns * block + above - 0.3 * _LINE * across / _INCHES
+        captions, (columns, n_lines) = self._captions(), self._grid
+        if figure is None:
+            import matplotlib.pyplot as plt
+
+            figure = plt.figure(figsize=self.inches, layout="constrained")
+        panels = figure.subplots(2 * n_lines, columns, squeeze=False)
+        for place, pair in enumerate(zip(*self._scaled(), strict=True)):
+            line, column = divmod(place, columns)
+            for panel, pixels in zip(panels[2 * line :, column], pair, strict=False):
+                panel.imshow(pixels, interpolation="nearest")
             color: dict[str, Any] = {"color": _WRONG} if self._is_wrong(place) else {}
-            axes.text(middle, bottom, caption, ha="center", va="bottom", fontsize=7, **color)
-        axes.set(xlim=(0, columns * across - gap), ylim=(n_rows * block - gap, 0), xticks=[])
-        middles = [above + 0.5 * form.height + number * down for number in (0, 1)]
-        places = [row * block + middle for row in range(n_rows) for middle in middles]
-        axes.set_yticks(places, ["original", "worst case"] * n_rows)
-        # Flat images have no place for names along their sides.
-        is_flat = _INCHES * form.height / across < _NAME
-        axes.tick_params(axis="y", length=0, labelrotation=0 if is_flat else 90)
-        for label in axes.get_yticklabels():
-            label.set_verticalalignment("center")
-        axes.spines[:].set_visible(False)
-        self.ax_, self.figure_ = axes, axes.figure
+            panels[2 * line, column].set_title(captions[place], fontsize=7, **color)
+        for panel in panels.flat:
+            panel.set(xticks=[], yticks=[])
+            panel.spines[:].set_visible(False)
+        for number, panel in enumerate(panels[:, 0]):
+            panel.set_ylabel(("original", "worst case")[number % 2], fontsize=8)
+        self.axes_, self.figure_ = panels, figure
         return self
 
     @property
     def inches(self) -> tuple[float, float]:
         """Width and height of a new figure."""
-        columns, n_rows, gap, above = self._grid(self._captions())
-        across = self._form.width + gap
-        height = n_rows * (above + 2 * (self._form.height + gap)) - gap
-        return _INCHES * columns + 0.5, _INCHES * height / across + 0.2
+        columns, n_lines = self._grid
+        above = _LINE * max(caption.count("\n") + 1 for caption in self._captions())
+        images = 2 * _INCHES * self._form.height / self._form.width
+        return _INCHES * columns + 0.4, n_lines * (images + above) + 0.2
 
-    def _grid(self, captions: Sequence[str]) -> tuple[int, int, float, float]:
-        """Return columns and rows, and gaps and heights of captions in pixels of the images."""
-        columns = min(len(captions), _PAIRS_A_ROW)
-        gap = max(1.0, _GAP * self._form.width)
-        n_lines = max(caption.count("\n") + bool(caption) for caption in captions)
-        above = n_lines * _LINE * (self._form.width + gap) / _INCHES
-        return columns, -(-len(captions) // columns), gap, above
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Pairs of images beside each other, and below each other."""
+        count = len(self._rows[0])
+        return min(count, _PAIRS_A_ROW), -(-count // _PAIRS_A_ROW)
 
     def _captions(self) -> list[str]:
         return [self._caption(place) for place in range(len(self._rows[0]))]

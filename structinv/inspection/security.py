@@ -17,7 +17,6 @@ from ..other_models import certify
 from ..utils.parameters import brief, check_integer
 from ..utils.summaries import Table, Tabulated
 from .detection import check_max_fpr, threshold_at
-from .figures import single_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +94,11 @@ class SecurityCurve(Tabulated):
         """
         from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-        axes = single_axes(ax, 4.2, 3.6)
+        axes = ax
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.figure(figsize=(4.2, 3.6), layout="constrained").subplots()
         for number, (name, rates) in enumerate(self.detected.items()):
             axes.plot(self.n_changes, rates, marker="osD^vP"[number % 6], markersize=4, label=name)
         axes.set(
@@ -107,7 +110,8 @@ class SecurityCurve(Tabulated):
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(alpha=0.3)
         axes.legend()
-        self.ax_, self.figure_ = axes, axes.figure
+        self.ax_: Axes = axes
+        self.figure_: Any = axes.figure
         return self
 
 

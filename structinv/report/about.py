@@ -94,6 +94,7 @@ def _gaps(history: list[Record]) -> list[Html]:
         axes.set_ylim(10.0 ** np.floor(ends[0]), 10.0 ** np.ceil(ends[1] + 1e-9))
         axes.yaxis.set_major_formatter("{x:.0e}")
         axes.minorticks_off()
+        axes.locator_params(axis="x", nbins=5)
 
     return [picture(draw, f"The last relative duality gap is {gaps[shown[-1]]:.2g}.")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,6 @@ from ..utils.summaries import Table, how_many, percent
 from .pictures import COLORS, picture
 from .section import Section, interval, share
 from .subject import Subject
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Certificates of a model, by the number of edits.
-
-    - `own`: certificate for the oracle of the model
-    - `by_number`: certificates by the maximum number of edits; empty if edits cannot be counted
-    """
-
-    own: Certificate
-    by_number: dict[int, Certificate]
 
 
 def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> list[int]:
@@ -54,8 +41,8 @@ def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> 
     return sorted({*n_changes, counted.most})
 
 
-def levels(subject: Subject, numbers: Sequence[int]) -> Levels:
-    """Certify the test data for the oracle and for each number of edits."""
+def levels(subject: Subject, numbers: Sequence[int]) -> tuple[Certificate, dict[int, Certificate]]:
+    """Return the certificates for the oracle, and for each number of edits."""
     own, counted = subject.certificate(subject.oracle), subject.oracle.counted()
     found = {}
     for number in numbers:
@@ -63,12 +50,12 @@ def levels(subject: Subject, numbers: Sequence[int]) -> Levels:
         # Grades change the costs in training, not the certificates.
         same = number == counted.most
         found[number] = own if same else subject.certificate(counted.at_most(number))
-    return Levels(own, found)
+    return own, found
 
 
-def accuracy(subject: Subject, found: Levels) -> Section:
+def accuracy(subject: Subject, own: Certificate, found: dict[int, Certificate]) -> Section:
     """Return the section about accuracy."""
-    own, (_, units) = found.own, subject.unit
+    _, units = subject.unit
     content = [
         f"Clean accuracy is the accuracy on unperturbed {units}: {share(subject.correct)}. Accuracy "
         f"under attack counts {units} that are classified correctly after the worst perturbation found. "
@@ -78,13 +65,13 @@ def accuracy(subject: Subject, found: Levels) -> Section:
         f"{subject.how_many(own.correct)}. Its 95 % interval (Wilson) is {interval(own.correct)}, for "
         f"new {units} of the same distribution.",
     ]
-    if not found.by_number:
+    if not found:
         rows = [(subject.oracle_name, *_measures(own))]
         if subject.perturbs:
             rows.insert(0, ("none", *_measures(subject.certificate(subject.unperturbed))))
         columns = ["perturbations", "under attack", "certified", "tight margins"]
         return Section("accuracy", "Accuracy", [*content, Table("", columns, rows)])
-    rows = [(str(number), *_measures(each)) for number, each in found.by_number.items()]
+    rows = [(str(number), *_measures(each)) for number, each in found.items()]
     columns = [subject.edits_column, "under attack", "certified", "tight margins"]
     curve = _curve(found, subject.edits_column)
     return Section("accuracy", "Accuracy", [*content, curve, Table("", columns, rows)])
@@ -98,10 +85,10 @@ def _measures(certificate: Certificate) -> tuple[str, str, str]:
     )
 
 
-def _curve(found: Levels, x_label: str) -> Html:
-    numbers = list(found.by_number)
-    attacked = [each.attacked_accuracy for each in found.by_number.values()]
-    certified = [each.accuracy for each in found.by_number.values()]
+def _curve(found: dict[int, Certificate], x_label: str) -> Html:
+    numbers = list(found)
+    attacked = [each.attacked_accuracy for each in found.values()]
+    certified = [each.accuracy for each in found.values()]
 
     def draw(figure: Any) -> None:
         axes, places = figure.subplots(), np.array(numbers, dtype=np.float64)

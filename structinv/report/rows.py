@@ -25,12 +25,12 @@ from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
 from ..utils.html import Html, Part, marked
 from ..utils.matrices import dense
-from ..utils.summaries import Table, named_values, percent
+from ..utils.summaries import Table, percent
 from ..utils.ties import best_first
 from ..utils.visible import visible
 from .pictures import picture
 from .section import Content, Section, heading, share
-from .subject import Subject, oracle_name, short_name
+from .subject import Subject, short_name
 
 # Features in a list of decisive features, and in the table of an edit.
 _MOST_FEATURES = 12
@@ -116,7 +116,7 @@ class RowSubject(Subject):
         rows, _ = next(self.parts())
         classes = self.model.classes_
         return detection_under_all_kinds(
-            self.certificate, self.oracle, certificate, self.labels, classes, rows, oracle_name
+            self.certificate, self.oracle, certificate, self.labels, classes, rows
         )
 
     def decisive(self) -> Section:
@@ -130,12 +130,10 @@ class RowSubject(Subject):
             "A model with a kernel has no weight per feature. Its scores are sums over support vectors, "
             "which are training samples or their perturbed copies."
         )
-        values = {"Support vectors": str(len(self.model.support_vectors_))}
-        names = getattr(self.model, "support_transforms_", None)
-        if names is not None:
-            most = Counter(names).most_common(_MOST_FEATURES)
-            values |= {f"of these, {name}": str(count) for name, count in most}
-        return [text, named_values("", values)]
+        number = len(self.model.support_vectors_)
+        counts = Counter(getattr(self.model, "support_transforms_", ["identity"] * number))
+        rows = [(name, str(count)) for name, count in counts.most_common(_MOST_FEATURES)]
+        return [text, Table("", ["perturbation", "support vectors"], rows)]
 
     def _weight_images(self) -> Content:
         """Return the weights as images, one for each score."""
@@ -218,7 +216,7 @@ class RowSubject(Subject):
             titles = [self._title(number).replace(": ", "\n", 1) for number in chosen]
             found = worst_cases(self.model, dense(rows), labels, shape=self.shape, titles=titles)
             alt = "original images above their worst cases: " + "; ".join(titles)
-            content.append(picture(lambda figure: found.plot(ax=figure.subplots()), alt, *found.inches))
+            content.append(picture(found.plot, alt, *found.inches))
         else:
             for place, number in enumerate(chosen.tolist()):
                 row = rows[place : place + 1]
@@ -241,9 +239,10 @@ class RowSubject(Subject):
 
     def _explained(self, found: Explanation) -> Content:
         """Return an explanation with the names of the file, shortened."""
-        names = np.array([self.name(k) for k in found.features], dtype=object)
+        whole = replace(found, names=np.array([self.name(k) for k in found.features]))._table()
+        table = replace(whole, rows=whole.rows[:_MOST_EDITED])
         parts = [] if found.parts is None else [Html(marked(found.parts))]
-        return [found.first(_MOST_EDITED, names)._table(), *_more(len(names)), *parts]
+        return [table, *_more(len(whole.rows)), *parts]
 
     def _marked_text(self, found: Explanation, number: int) -> list[Part]:
         """Return the text of a row in parts; the edited words are marked."""

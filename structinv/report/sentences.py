@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..certificates.certificate import Certificate
-from ..inspection.positions import transition_weights
 from ..oracles import Budget, InvarianceOracle
 from ..utils.html import Html, marked
 from ..utils.matrices import dense
@@ -109,18 +108,7 @@ class SentenceSubject(Subject):
             rows.append((name, ", ".join(listed) or "none"))
         title = "Features with the largest weights for each label"
         features = Table(title, ["label", "features (weight)"], rows, left=(0, 1))
-        return Section("decisive", "Decisive features", [features, self._transitions()])
-
-    def _transitions(self) -> Table:
-        between, start, end, classes = transition_weights(self.model)
-        names = [str(label) for label in classes]
-        rows = [("start", *map(_weight, start), "")]
-        rows += [
-            (name, *map(_weight, row), _weight(last))
-            for name, row, last in zip(names, between, end, strict=True)
-        ]
-        title = "Weights of transitions from the label of the row to the label of the column"
-        return Table(title, ["label", *names, "end"], rows)
+        return Section("decisive", "Decisive features", [features])
 
     @cached_property
     def _names(self) -> Any:
@@ -206,10 +194,6 @@ def unknown_labels_note(y: Sequence[Sequence[Any]], classes: Collection[Any]) ->
         f"{number_of(number, 'sentence')} {verb} labels that are not classes of the model and count as "
         f"errors: {', '.join(names)}"
     )
-
-
-def _weight(value: float) -> str:
-    return f"{value:.2f}" if np.isfinite(value) else "forbidden"
 
 
 def _words(tokens: Any) -> list[str]:

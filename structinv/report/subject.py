@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +68,7 @@ class Subject(ABC):
     @property
     def oracle_name(self) -> str:
         """Oracle as text, for readers; "none" without perturbations."""
-        return oracle_name(self.oracle) if self.perturbs else "none"
+        return repr(self.oracle) if self.perturbs else "none"
 
     @property
     def perturbs(self) -> bool:
@@ -160,22 +159,12 @@ class Subject(ABC):
         if not len(chosen):
             return f"No {one} is both classified correctly and perturbed, or none was requested."
         n_correct = int(np.count_nonzero(self.correct))
-        n_wrong = len(self.correct) - n_correct
-        if n_correct == 1:
-            rule = f"This is the only correctly classified {one}."
-        elif len(chosen) == 1:
-            rule = (
-                f"Among the {n_correct} correctly classified {units}, this one has the smallest margin "
-                "under attack."
-            )
-        else:
-            rule = (
-                f"Among the {n_correct} correctly classified {units}, these {len(chosen)} have the "
-                "smallest margins under attack."
-            )
-        verb = "is" if n_wrong == 1 else "are"
-        others = f"{self.number_of(n_wrong) if n_wrong else f'No {units}'} {verb} misclassified"
-        return f"{rule} {others} without perturbations. The number of a {one} counts from 0."
+        others = self.number_of(len(self.correct) - n_correct)
+        return (
+            f"Shown are {self.number_of(len(chosen))} with the smallest margins under attack, of "
+            f"{self.number_of(n_correct)} with correct labels. Misclassified without perturbations: "
+            f"{others}. The number of a {one} counts from 0."
+        )
 
     def name(self, column: int) -> str:
         """Return the name of a feature."""
@@ -205,17 +194,3 @@ class Subject(ABC):
 def short_name(name: str) -> str:
     """Return the name of a feature without the middle of a long name."""
     return shortened(name, _LONGEST_NAME)
-
-
-def oracle_name(oracle: InvarianceOracle) -> str:
-    """Return an oracle as text, with the parameters that differ from their defaults.
-
-    The kind and the number of edits are of interest, even if they are the defaults.
-    """
-    parameters = inspect.signature(type(oracle)).parameters
-    listed = [
-        f"{name}={oracle_name(value) if isinstance(value, InvarianceOracle) else repr(value)}"
-        for name, value in oracle.get_params(deep=False).items()
-        if name in ("edit", "max_changes") or repr(value) != repr(parameters[name].default)
-    ]
-    return f"{type(oracle).__name__}({', '.join(listed)})"

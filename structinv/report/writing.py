@@ -225,14 +225,13 @@ def page(
 
 def _sections(subject: Subject, numbers: list[int], n_examples: int) -> tuple[list[Section], Any]:
     """Return all sections that come from the evaluation, and the certificate of the model."""
-    found = levels(subject, numbers)
-    own = found.own
+    own, found = levels(subject, numbers)
     # Without an oracle there is no perturbation to show.
     chosen = _chosen(subject, own, n_examples if subject.perturbs else 0)
     sections = [
         about(subject),
         subject.data(),
-        accuracy(subject, found),
+        accuracy(subject, own, found),
         subject.classes(own),
         subject.decisive(),
         subject.examples(chosen, own),
