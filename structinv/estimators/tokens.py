@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, repeat
+from math import isfinite
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +18,6 @@ from ..utils.parameters import check_integer
 
 _STRINGS = (list, tuple, set, frozenset)
 _FORMS = "a dict of features or a list of strings"
-# Between a name and its value, and between the names of nested features.
-_SEPARATOR = ":"
 
 
 class TokenVectorizer(
@@ -72,22 +71,16 @@ class TokenVectorizer(
 
         Returns `rows` (n_tokens, n_columns), `lengths` (n_sequences,).
         """
-        hashed = self.n_hashed
-        check_integer("n_hashed", hashed, optional=True)
-        kind, tokens, lengths = _read(X)
+        check_integer("n_hashed", self.n_hashed, optional=True)
+        tokens, lengths = _read(X)
         if np.any(lengths == 0):
             raise ValueError(
                 f"X[{int(np.argmin(lengths))}] must have at least one token, got an empty sequence"
             )
-        names = [] if hashed is not None else _names(kind, tokens)
-        if hashed is None and not names:
+        if self.n_hashed is None and not any(tokens):
             raise ValueError("X must have features, got none in any token")
-        # This transformer stays unchanged if a value is not valid.
-        trial = TokenVectorizer(hashed)
-        trial.learn(names)
-        rows = _rows(kind, tokens, lengths, trial.vocabulary_, trial.n_columns_)
-        self.learn(names)
-        return rows, lengths
+        self.learn(chain.from_iterable(tokens))
+        return _rows(tokens, self.vocabulary_, self.n_columns_), lengths
 
     def learn(self, names: Iterable[str]) -> None:
         """Assign columns to names, in their sequence; duplicates are ignored."""
@@ -105,8 +98,8 @@ class TokenVectorizer(
         Returns `rows` (n_tokens, n_columns), `lengths` (n_sequences,).
         """
         check_is_fitted(self, "n_columns_")
-        kind, tokens, lengths = _read(X)
-        rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_)
+        tokens, lengths = _read(X)
+        rows = _rows(tokens, self.vocabulary_, self.n_columns_)
         if len(tokens) and rows.nnz == 0:
             warnings.warn(
                 "X has no feature of the training data, so predictions ignore X: "
@@ -158,175 +151,93 @@ def can_be_tokens(X: Any) -> bool:
     return all(isinstance(each, (list, tuple)) and not each for each in chain.from_iterable(tokens))
 
 
-def _read(X: Any) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
-    """Return the kind of tokens, all tokens, and the length of each sequence."""
+def _read(X: Any) -> tuple[list[Any], np.ndarray]:
+    """Return all tokens, as dicts of numbers or lists of strings, and the length of each sequence."""
     if isinstance(X, str) or not isinstance(X, (list, tuple, np.ndarray)):
         raise TypeError(f"X must be a list of sequences of tokens, got {_shown(X)}")
     if not len(X):
         raise ValueError("X must contain at least one sequence, got none")
     for i, sequence in enumerate(X):
         if not isinstance(sequence, (list, tuple)):
-            advice = ": pass one sentence as [x]" if isinstance(sequence, Mapping) else ""
             raise TypeError(
-                f"X[{i}] must be a list of tokens, each {_FORMS}, got {_shown(sequence)}{advice}"
+                f"X[{i}] must be a list of tokens, each {_FORMS}, got {_shown(sequence)}: pass one "
+                "sentence as [x]"
             )
-    lengths = np.array([len(sequence) for sequence in X], dtype=np.intp)
-    tokens = list(chain.from_iterable(X))
-    kinds = set(map(type, tokens))
-    if all(issubclass(kind, Mapping) for kind in kinds):
-        good = set(map(type, chain.from_iterable(tokens))) <= {str}
-        values = chain.from_iterable(token.values() for token in tokens)
-        if not good or not set(map(type, values)) <= {str, bool, int, float}:
-            tokens = [_flat(token, where) for token, where in _placed(X)]
-        return "dict", tokens, lengths
-    if not all(issubclass(kind, _STRINGS) for kind in kinds):
-        _refuse_mixed(X)
-    if not set(map(type, chain.from_iterable(tokens))) <= {str}:
-        _refuse_features(X)
-    return "strings", tokens, lengths
-
-
-def _placed(X: Any) -> Iterator[tuple[Any, str]]:
-    """Yield each token and its position, for messages."""
+    first = next(chain.from_iterable(X), None)
+    read = _numbers if isinstance(first, Mapping) else _strings
+    tokens = []
     for i, sequence in enumerate(X):
         for t, token in enumerate(sequence):
-            yield token, f"X[{i}], position {t}"
+            try:
+                tokens.append(read(token))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"X[{i}], position {t}: {error}") from None
+    return tokens, np.array([len(sequence) for sequence in X], dtype=np.intp)
 
 
-def _refuse_mixed(X: Any) -> None:
-    """Raise TypeError for the first token of another kind."""
-    first = None
-    for token, where in _placed(X):
-        if isinstance(token, (str, bytes)):
-            raise TypeError(
-                f"{where}: a token must be {_FORMS}, got the word {_shown(token)}: pass one sentence as "
-                "[x], and compute features of words with structinv.datasets.conll_features"
-            )
-        if not isinstance(token, (Mapping, *_STRINGS)):
-            raise TypeError(f"{where}: a token must be {_FORMS}, got {_shown(token)}")
-        kind = "a dict" if isinstance(token, Mapping) else "a list"
-        if kind != (first or kind):
-            raise TypeError(
-                f"{where}: tokens must be all dicts or all lists of strings, got {kind} after "
-                f"{'lists' if kind == 'a dict' else 'dicts'}"
-            )
-        first = kind
-
-
-def _refuse_features(X: Any) -> None:
-    """Raise TypeError for the first feature that is not a string."""
-    for token, where in _placed(X):
+def _strings(token: Any) -> Any:
+    """Return the features of a list; those of a set are sorted."""
+    if isinstance(token, (str, bytes)):
+        raise TypeError(
+            f"a token must be {_FORMS}, got the word {_shown(token)}: pass one sentence as [x], and "
+            "compute features of words with structinv.datasets.conll_features"
+        )
+    if not isinstance(token, _STRINGS):
+        raise TypeError(f"tokens must be all dicts or all lists of strings, got {_shown(token)}")
+    if not set(map(type, token)) <= {str}:
         for feature in token:
             if not isinstance(feature, str):
-                hint = "; use dicts for numeric values" if isinstance(feature, Real) else ""
-                raise TypeError(f"{where}: features must be strings, got {_shown(feature)}{hint}")
+                raise TypeError(
+                    f"features must be strings, got {_shown(feature)}: use dicts for numbers"
+                )
+    return sorted(token) if isinstance(token, (set, frozenset)) else token
 
 
-def _flat(token: Mapping, where: str) -> dict[str, float]:
-    """Return the features of a token with numbers as values, as in python-crfsuite."""
+def _numbers(token: Any) -> dict[str, float]:
+    """Return the features of a dict with numbers as values, as in python-crfsuite."""
+    if not isinstance(token, Mapping):
+        raise TypeError(f"tokens must be all dicts or all lists of strings, got {_shown(token)}")
     features: dict[str, float] = {}
     for name, value in token.items():
-        _check_name(name, where)
-        if isinstance(value, Mapping):
-            nested = _flat(value, f"{where}, in {name!r}")
-            features.update((f"{name}{_SEPARATOR}{inner}", number) for inner, number in nested.items())
-        elif isinstance(value, str):
-            features[f"{name}{_SEPARATOR}{value}"] = 1.0
-        elif isinstance(value, _STRINGS):
-            features.update((f"{name}{_SEPARATOR}{each}", 1.0) for each in _strings(name, value, where))
+        if not isinstance(name, str):
+            raise TypeError(f"names of features must be strings, got {_shown(name)}")
+        if isinstance(value, str):
+            features[f"{name}:{value}"] = 1.0
         elif isinstance(value, (Real, np.bool_)):
             features[name] = float(value)
+            if not isfinite(value):
+                raise ValueError(f"values of features must be finite, got {value} for {name!r}")
+        elif isinstance(value, Mapping):
+            features.update((f"{name}:{inner}", each) for inner, each in _numbers(value).items())
+        elif isinstance(value, _STRINGS) and all(isinstance(each, str) for each in value):
+            features.update((f"{name}:{each}", 1.0) for each in _strings(value))
         else:
-            _refuse_value(name, value, where)
+            raise TypeError(
+                f"the value of {name!r} must be a string, a number, a list of strings or a dict of "
+                f"these, got {_shown(value)}"
+            )
     return features
 
 
-def _check_name(name: Any, where: str) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"{where}: names of features must be strings, got {_shown(name)}")
+def _rows(tokens: list[Any], vocabulary: dict[str, int] | None, n_columns: int) -> sp.csr_matrix:
+    from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
-
-def _strings(name: str, values: Any, where: str) -> Any:
-    """Return the strings of a feature; those of a set are sorted."""
-    for each in values:
-        if not isinstance(each, str):
-            _refuse_value(name, values, where)
-    return sorted(values) if isinstance(values, (set, frozenset)) else values
-
-
-def _refuse_value(name: str, value: Any, where: str) -> None:
-    raise TypeError(
-        f"{where}: the value of {name!r} must be a string, a number, a list of strings or a dict of "
-        f"these, got {_shown(value)}"
-    )
-
-
-def _names(kind: str, tokens: list[Any]) -> list[str]:
-    """Return all features, in the sequence of their first occurrence."""
-    if kind == "dict":
-        from sklearn.feature_extraction import DictVectorizer
-
-        vectorizer = DictVectorizer(sort=False, separator=_SEPARATOR)
-        found: list[str] = vectorizer.fit(tokens).feature_names_
-        return found
-    ordered = (sorted(token) if isinstance(token, (set, frozenset)) else token for token in tokens)
-    return list(dict.fromkeys(chain.from_iterable(ordered)))
-
-
-def _rows(
-    kind: str,
-    tokens: list[Any],
-    lengths: np.ndarray,
-    vocabulary: dict[str, int] | None,
-    n_columns: int,
-) -> sp.csr_matrix:
     if not tokens:
         return sp.csr_matrix((0, n_columns))
-    rows: Any
+    are_dicts = isinstance(tokens[0], Mapping)
     if vocabulary is None:
-        rows = _hashed(kind, tokens, n_columns)
-    elif kind == "dict":
-        from sklearn.feature_extraction import DictVectorizer
-
+        kind = "dict" if are_dicts else "string"
+        rows = FeatureHasher(n_columns, input_type=kind).transform(tokens)
+    elif are_dicts:
         # A global set_output(transform="pandas") does not support sparse rows.
-        vectorizer = DictVectorizer(separator=_SEPARATOR).set_output(transform="default")
+        vectorizer = DictVectorizer().set_output(transform="default")
         vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
         rows = vectorizer.transform(tokens)
     else:
         rows = _counted(tokens, vocabulary)
     rows = sp.csr_matrix(rows, dtype=np.float64)
-    _check_finite(rows, lengths)
     rows.eliminate_zeros()
     return rows
-
-
-def _hashed(kind: str, tokens: list[Any], n_columns: int) -> sp.csr_matrix:
-    from sklearn.feature_extraction import FeatureHasher
-
-    if kind == "strings":
-        return FeatureHasher(n_columns, input_type="string").transform(tokens)
-    # The hasher always uses "=" before string values.
-    numbers = (
-        [
-            (f"{name}{_SEPARATOR}{value}", 1.0) if isinstance(value, str) else (name, value)
-            for name, value in token.items()
-        ]
-        for token in tokens
-    )
-    return FeatureHasher(n_columns, input_type="pair").transform(numbers)
-
-
-def _check_finite(rows: sp.csr_matrix, lengths: np.ndarray) -> None:
-    """Raise ValueError for the first value that is not finite, with its position."""
-    bad = np.flatnonzero(~np.isfinite(rows.data))
-    if len(bad):
-        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
-        ends = np.cumsum(lengths)
-        i = int(np.searchsorted(ends, row, side="right"))
-        t = row - int(ends[i] - lengths[i])
-        raise ValueError(
-            f"X[{i}], position {t}: values of features must be finite, got {rows.data[bad[0]]}"
-        )
 
 
 def _counted(tokens: list[Any], vocabulary: dict[str, int]) -> sp.csr_matrix:
