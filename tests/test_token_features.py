@@ -251,7 +251,11 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
         ("the cat", TypeError, "X must be a list of sequences"),
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
         ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
-        ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens.*: pass one sentence as \[x\]"),
+        (
+            [[["a"]], {"a": 1}],
+            TypeError,
+            r"X\[1\] must be a list of tokens.*: pass one sentence as \[x\]",
+        ),
         ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: tokens must be all dicts or all lists"),
         ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: tokens must be all dicts or all lists"),
         (

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +18,7 @@ from ..oracles.combinators import OnlyFor
 from ..oracles.text.read_texts import ReadTexts
 from ..oracles.text.text_tokens import Placed
 from ..oracles.text.token_edits import TokenEdits
-from ..oracles.text.vectorizers import check_input, fit_and_split, hashes, vectorizers
+from ..oracles.text.vectorizers import check_input, hashes, vectorizers
 from ..solvers import Status
 from ..structures.bound import BoundStructure
 from ..utils.html import Part
@@ -255,7 +256,15 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             If a text has no feature of the model. The score of such a text is the intercept. The message
             lists the first ones, with their predicted label and the share of unknown tokens.
         """
-        texts, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
+        given = check_oracle_type(self.oracle if oracle is None else oracle)
+        edits, restrict = split_oracle(given)
+        edits = TokenEdits(
+            edits.edit if edit is None else edit,
+            edits.max_changes if max_changes is None else max_changes,
+            None if edit == "drop" else edits.allowed,
+        )
+        texts, edits, restrict = self._read_with(X, restrict(edits))
+        labels = self._bound_labels(texts.rows, y)
         warn_of_unknown_texts(
             X, texts.rows, self.vectorizer_, lambda text: self.predict([text])[0], stacklevel=3
         )
@@ -272,15 +281,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             worst = replace(worst, attacked=attacked, bounds=np.minimum(worst.bounds, attacked))
         return worst.certificate(given, labels_given=y is not None)
 
-    def worst_case(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        oracle: InvarianceOracle | None = None,
-        edit: str | None = None,
-        max_changes: int | None = None,
-    ) -> list[str]:
+    def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> list[str]:
         """Return the edited texts with the smallest margins found.
 
         Parameters
@@ -292,27 +293,16 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         oracle : TokenEdits, OnlyFor or None, default=None
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
-        edit : {"drop", "add", "replace", "edit"} or None, default=None
-            Kind of edit. By default it is that of the oracle.
-        max_changes : int or None, default=None
-            Maximum number of edits per text (>= 0). By default it is that of the oracle.
 
         Returns
         -------
         list of str
             Edited texts. A placeholder word represents an inserted token without a feature.
         """
-        parts = self.worst_case_parts(X, y, oracle=oracle, edit=edit, max_changes=max_changes)
-        return list(map(after_edits, parts))
+        return list(map(after_edits, self.worst_case_parts(X, y, oracle=oracle)))
 
     def worst_case_parts(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        oracle: InvarianceOracle | None = None,
-        edit: str | None = None,
-        max_changes: int | None = None,
+        self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
     ) -> list[list[Part]]:
         """Return the texts of `worst_case` in parts, which show the edits.
 
@@ -325,17 +315,14 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         oracle : TokenEdits, OnlyFor or None, default=None
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
-        edit : {"drop", "add", "replace", "edit"} or None, default=None
-            Kind of edit. By default it is that of the oracle.
-        max_changes : int or None, default=None
-            Maximum number of edits per text (>= 0). By default it is that of the oracle.
 
         Returns
         -------
         list of list of (kind, text)
             Parts of each text, in sequence: "kept", "deleted" or "inserted" with the text.
         """
-        texts, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
+        texts, edits, restrict = self._read_with(X, self.oracle if oracle is None else oracle)
+        labels = self._bound_labels(texts.rows, y)
         texts.reader.check(edits)
         placed, _ = self._worst_edits(texts, labels, edits, may_change(restrict(edits), labels))
         return texts.reader.parts(as_texts(X), texts.tokens, placed)
@@ -377,7 +364,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         TypeError, ValueError
             If `X` is not a list of texts, or if the oracle does not edit tokens.
         """
-        texts, edits, restrict = self._edited_inputs(X, oracle, None, None)
+        texts, edits, restrict = self._read_with(X, oracle)
         return texts.rows, restrict(texts.oracle(edits))
 
     def column_names(self) -> np.ndarray:
@@ -452,33 +439,15 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
     def _fit_vectorizer(self, texts: list[str]) -> tuple[Any, ReadTexts]:
         """Return the fitted vectorizer and the texts as it reads them."""
-        vectorizer, tokens = fit_and_split(self._given_vectorizer(), texts)
-        return vectorizer, ReadTexts.of(vectorizer, texts, tokens)
+        vectorizer = clone(self._given_vectorizer()).fit(texts)
+        return vectorizer, ReadTexts.of(vectorizer, texts)
 
-    def _certified_inputs(
-        self,
-        X: Any,
-        y: Any,
-        oracle: InvarianceOracle | None,
-        edit: str | None,
-        max_changes: int | None,
-    ) -> tuple[ReadTexts, BoundStructure, TokenEdits, Restriction]:
-        """Return texts, labels, edits, and their restriction to labels."""
-        texts, edits, restrict = self._edited_inputs(X, oracle, edit, max_changes)
-        return texts, self._bound_labels(texts.rows, y), edits, restrict
-
-    def _edited_inputs(
-        self, X: Any, oracle: InvarianceOracle | None, edit: str | None, max_changes: int | None
-    ) -> tuple[ReadTexts, TokenEdits, Restriction]:
-        """Return texts, edits, and their restriction to labels."""
+    def _read_with(self, X: Any, oracle: InvarianceOracle) -> tuple[ReadTexts, TokenEdits, Restriction]:
+        """Return texts, the edits of a valid oracle, and their restriction to labels."""
         check_is_fitted(self)
-        edits, restrict = split_oracle(check_oracle_type(self.oracle if oracle is None else oracle))
-        if edit is not None:
-            edits = TokenEdits(edit, edits.max_changes, None if edit == "drop" else edits.allowed)
-        if max_changes is not None:
-            edits = TokenEdits(edits.edit, max_changes, edits.allowed)
+        edits, restrict = split_oracle(check_oracle_type(oracle))
         edits.validate()
-        restrict(edits).check_labels(self.classes_)
+        oracle.check_labels(self.classes_)
         texts = as_texts(X)
         read = ReadTexts.of(self.vectorizer_, texts)
         read.check_rows(self.vectorizer_.transform(texts))

@@ -185,9 +185,10 @@ class RatioSearch:
         Shapes: `V` (p, d), `assign` (n,).
         """
         words, V = self.words.take(rows), np.ascontiguousarray(V, dtype=np.float64)
-        limits, emptied, to_zero = self._emptied(words)
+        changes = self._changes(words)
+        limits, emptied, to_zero = self._emptied(words, *changes[:2])
         listed = self._listed(words, V, assign)
-        found = self._search(words, V, assign, listed, limits, emptied, self.edit)
+        found = self._search(words, V, assign, listed, changes, limits, emptied, self.edit)
         if self._guards(self.edit) and self.edit != "drop":
             some = emptied & ((np.diff(words.indptr) > 0) | (self.edit == "replace"))
             self._insert_into_empty(found, words, V, assign, listed, np.flatnonzero(some), to_zero)
@@ -201,12 +202,14 @@ class RatioSearch:
         """Whether the search has to exclude that all counts become 0."""
         return self._signed or edit in ("edit", "replace")
 
-    def _emptied(self, words: CountedWords) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _emptied(
+        self, words: CountedWords, down: np.ndarray, up: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return limits of the edits, whether they may delete all words, and the edits of that.
 
         Rows whose counts can all become 0 have the ratio 0 there, and the others are apart.
         """
-        counts, (down, up, _, _) = words.counts, self._limits(words)
+        counts = words.counts
         reachable = (-up <= counts) & (counts <= down)
         to_zero = words.totals(np.where(reachable, np.abs(counts), max(self.most, 1) + 1))
         emptied = to_zero <= (0 if self.edit == "add" and not self._signed else self.most)
@@ -222,6 +225,7 @@ class RatioSearch:
         V: np.ndarray,
         assign: np.ndarray,
         listed: tuple[np.ndarray, np.ndarray, np.ndarray],
+        changes: tuple[np.ndarray, ...],
         limits: np.ndarray,
         emptied: np.ndarray,
         edit: str,
@@ -240,7 +244,7 @@ class RatioSearch:
         terms = self.normalization.values(np.arange(-zero, zero + 1))
         lengths = self.normalization.lengths(terms)
         least = float(s[s > 0].min(initial=np.inf)) if norm is not None else 1.0
-        changes, rows = self._limits(words), np.arange(n, dtype=np.int64)
+        rows = np.arange(n, dtype=np.int64)
 
         def search(part: slice) -> None:
             worst_ratios(
@@ -276,7 +280,8 @@ class RatioSearch:
         blank = CountedWords(
             np.zeros(n + 1, dtype=np.int64), none, none, none, np.zeros(n, dtype=np.int64)
         )
-        of_pair = self._search(blank, V, pairs[0], listed, pairs[1], np.ones(n, dtype=bool), "add")
+        changes, all_emptied = self._changes(blank), np.ones(n, dtype=bool)
+        of_pair = self._search(blank, V, pairs[0], listed, changes, pairs[1], all_emptied, "add")
         which = np.ravel(which)
         found.upper[rows] = np.maximum(found.upper[rows], of_pair.upper[which])
         better = of_pair.values[which] > found.values[rows]
@@ -286,7 +291,7 @@ class RatioSearch:
             found.moves[own] = -words.counts[own]
             found.added[row], found.amounts[row] = of_pair.added[pair], of_pair.amounts[pair]
 
-    def _limits(self, words: CountedWords) -> tuple[np.ndarray, ...]:
+    def _changes(self, words: CountedWords) -> tuple[np.ndarray, ...]:
         """Return how far each count may fall and rise; for replacements, also by insertions."""
         most, at, none = int(self.most), words.indices, np.zeros(0, dtype=np.int64)
         deleted = words.plus, words.minus

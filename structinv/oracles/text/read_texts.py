@@ -32,14 +32,10 @@ class ReadTexts:
     tokens: Sequence[Tokens]
 
     @classmethod
-    def of(
-        cls, vectorizer: Any, texts: Sequence[str], tokens: Sequence[Tokens] | None = None
-    ) -> ReadTexts:
-        """Read texts, or take the words that a fit of the vectorizer has found in them."""
+    def of(cls, vectorizer: Any, texts: Sequence[str]) -> ReadTexts:
+        """Read texts."""
         (reader,) = readers([vectorizer])
-        if tokens is None or not reader.reads_words:
-            tokens = list(map(reader.tokens, texts))
-        return cls(reader, normalization_of(vectorizer), tokens)
+        return cls(reader, normalization_of(vectorizer), list(map(reader.tokens, texts)))
 
     @cached_property
     def rows(self) -> sp.csr_matrix:

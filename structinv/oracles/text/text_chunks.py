@@ -25,8 +25,6 @@ from .vectorizers import hashes, own_functions
 class Chunks(TokenReader):
     """Tokens with the blanks after them, for features of characters."""
 
-    reads_words = False
-
     def __init__(self, step: Any) -> None:
         super().__init__(step)
         if hashes(step):

@@ -107,8 +107,7 @@ class Search(Protocol):
 class TokenReader(ABC):
     """Reader of the tokens of texts, as a vectorizer reads them."""
 
-    # Whether tokens are the words of the vectorizer, and whether their worst edits are found.
-    reads_words = True
+    # Whether the worst edits are found.
     exact = False
 
     def __init__(self, step: Any) -> None:

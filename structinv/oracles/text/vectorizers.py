@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from .ratios import NORMS, Normalization
 
@@ -99,24 +98,3 @@ def check_norm(norm: Any) -> None:
     """Raise TypeError for a norm of rows that the search does not support."""
     if norm not in NORMS:
         raise TypeError(f"norm must be 'l2', 'l1' or None for edits of tokens, got norm={norm!r}")
-
-
-def fit_and_split(vectorizer: Any, texts: Sequence[str]) -> tuple[Any, list[list[str]] | None]:
-    """Fit a copy of a vectorizer, and return the tokens that it found in each text.
-
-    There are no tokens if the fit does not split texts into words.
-    """
-    fitted, words = clone(vectorizer), vectorizer.analyzer == "word"
-    if not words or hashes(vectorizer):
-        return fitted.fit(texts), None
-    split, found = vectorizer.build_tokenizer(), []
-
-    def record(text: str) -> Any:
-        tokens = split(text)
-        found.append(tokens)
-        return tokens
-
-    fitted.set_params(tokenizer=record, token_pattern=None).fit(texts)
-    given = {name: getattr(vectorizer, name) for name in ("tokenizer", "token_pattern")}
-    # The fit splits the stop words, too, before the texts.
-    return fitted.set_params(**given), found[-len(texts) :]
