@@ -28,13 +28,12 @@ def save_all(folder):
     svm = structinv.InvariantSVC(Shifts(1), kernel=Gaussian(1.5), C=1.0, tol=0.05, random_state=0)
     models = {
         "words": make_pipeline(MaxAbsScaler(), linear).fit(X, y),
-        "planes": structinv.InvariantLinearSVC(FDrop(1), C=0.01, random_state=0).fit(X, y),
         "images": svm.fit(images, digits),
         "tags": tagger.fit(conll_features(sentences), tags),
         "unfitted": make_pipeline(TfidfVectorizer(stop_words=frozenset("abcdefgh")), linear),
     }
     for name, model in models.items():
-        structinv.save(model, folder / name, planes=name == "planes")
+        structinv.save(model, folder / name)
     data = folder / "mail.svm"
     dump_svmlight_file(X, y == "spam", str(data), zero_based=False)
     fit = ["fit", str(data), "--oracle", "fdrop", "--max-changes", "2", "-o", str(folder / "command")]

@@ -424,10 +424,6 @@ class TestModelFiles:
             line = self.refusal(tmp_path / "m", folder)
             assert "not a model file of the command line" in line or "saved by structinv.save" in line
 
-    def test_files_of_format_1_have_to_be_trained_again(self, folder, tmp_path):
-        skops.io.dump({"format": "structinv model", "version": 1, "features": {}}, tmp_path / "m")
-        assert "trained again" in self.refusal(tmp_path / "m", folder)
-
     def test_a_model_saved_in_python_is_refused_with_advice(self, folder, tmp_path):
         structinv.save(structinv.load(folder / "rows.model"), tmp_path / "m")
         assert "structinv.load" in self.refusal(tmp_path / "m", folder)

@@ -17,7 +17,7 @@ from structinv.cli.phrases import phrase
 from structinv.datasets import load_conll, load_jsonlines, load_svmlight, load_table, write_conll
 from structinv.inspection import explain_edit
 from structinv.oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, Shifts, TokenEdits
-from structinv.persistence import declared_sizes
+from structinv.persistence import contents
 from structinv.rows import RowFolder, RowWriter
 from structinv.utils import files
 from structinv.utils.visible import visible
@@ -165,8 +165,8 @@ class TestDeclaredSizes:
         assert ".json takes 9.0 MB" in fail("predict", path, path)
 
     def test_large_arrays_are_refused_by_their_total(self, path, monkeypatch):
-        monkeypatch.setattr(declared_sizes, "BYTES", 1e6)
-        monkeypatch.setattr(declared_sizes, "RATIO", 10.0)
+        monkeypatch.setattr(contents, "BYTES", 1e6)
+        monkeypatch.setattr(contents, "RATIO", 10.0)
         self.rewrite(path, **{"1_npy": bytes(2_000_000)})
         with pytest.raises(
             ValueError, match=r"m is refused, because its parts take 2.0 MB, compressed to"
@@ -174,7 +174,7 @@ class TestDeclaredSizes:
             structinv.load(path)
 
     def test_archives_inside_count(self, path, monkeypatch):
-        monkeypatch.setattr(declared_sizes, "BYTES", 1e6)
+        monkeypatch.setattr(contents, "BYTES", 1e6)
         stream = BytesIO()
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("data.npy", bytes(10_000_000))
@@ -209,9 +209,9 @@ class TestDeclaredSizes:
 
     def test_versions_are_escaped_and_cut(self, path):
         page = json.loads(members(path)["structinv.json"])
-        page |= {"format": 99, "libraries": {"numpy": EVIL}}
+        page["libraries"] |= {"structinv": "99.0", "numpy": EVIL}
         self.rewrite(path, structinv_json=json.dumps(page))
-        with pytest.raises(ValueError, match="of a newer version") as caught:
+        with pytest.raises(ValueError, match="the same minor version only") as caught:
             structinv.load(path)
         check_message(str(caught.value))
 

@@ -4,8 +4,7 @@ import ast
 import enum
 import re
 import warnings
-from collections import Counter, OrderedDict, defaultdict, deque
-from datetime import date
+from collections import deque
 from fractions import Fraction
 
 import numpy as np
@@ -21,27 +20,25 @@ from sklearn.preprocessing import StandardScaler
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, RepresenterClassifier
 from structinv.datasets import make_mail_like
-from structinv.oracles import Box, FDrop, Shifts
-from structinv.persistence.encoding import Encoder
-from structinv.solvers import Iterations
+from structinv.oracles import Box, FDrop
 from structinv.structures import Sequence
 
 from .problems import two_classes
 from .test_persistence import Own, assert_same, fitted, signals
 
 
-class Sized(Own):
-    """An oracle that is made in another way than its parameters tell."""
+class Color(enum.Enum):
+    """Labels that have names."""
 
-    def __init__(self, *sizes):
-        self.size = sizes[0]
+    RED = 1
+    BLUE = 2
 
-    def get_params(self, deep=True):
-        return {"size": self.size}
 
-    @classmethod
-    def _get_param_names(cls):
-        return ["size"]
+class Rank(enum.IntEnum):
+    """Labels that are numbers, too."""
+
+    LOW = 1
+    HIGH = 2
 
 
 @pytest.fixture
@@ -54,20 +51,19 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("value", "name"),
     [
-        (deque([1.0, 2.0]), "oracle.size, of type collections.deque"),
-        ({"a": [1, deque([2])]}, r"oracle.size.a\[1\], of type collections.deque"),
-        (re.compile("a"), "oracle.size, of type re.Pattern"),
-        (sp.lil_matrix(np.eye(2)), "oracle.size, of type scipy.lil_matrix"),
-        (..., "oracle.size, of type builtins.ellipsis"),
+        (deque([1.0, 2.0]), "collections.deque"),
+        ({"a": [1, deque([2])]}, "builtins.dict"),
+        (re.compile("a"), "re.Pattern"),
+        (sp.lil_matrix(np.eye(2)), "scipy.sparse._lil.lil_matrix"),
+        (..., "builtins.ellipsis"),
     ],
     ids=lambda value: type(value).__name__,  # some print where they lie in memory
 )
 def test_objects_that_skops_does_not_restore_are_refused(path, value, name):
     content, model = path.read_bytes(), InvariantLinearSVC(Own(size=value))
-    with pytest.raises(TypeError, match=f"model cannot be stored: skops does not restore {name}"):
-        structinv.save(model, path)
-    with pytest.raises(TypeError, match=rf"does not restore steps\[1\]\[1\].{name}"):
-        structinv.save(make_pipeline(StandardScaler(), model), path)
+    for each, owner in ((model, "oracle"), (make_pipeline(model), "invariantlinearsvc__oracle")):
+        with pytest.raises(TypeError, match=f"does not restore {owner}__size, of type {name}"):
+            structinv.save(each, path)
     assert path.read_bytes() == content
 
 
@@ -88,18 +84,18 @@ def test_a_data_frame_of_costs_is_refused_by_name(path):
 @pytest.mark.parametrize(
     "value",
     [
-        defaultdict(list, {"a": [1.0]}),
-        OrderedDict(b=1, a=2),
-        Counter("aab"),
         np.random.default_rng(0),
-        np.random.RandomState(0),
-        sp.coo_array(np.eye(3)),
-        np.array([(1, 2.5)], dtype=[("a", np.int8), ("b", float)]),
         np.array([1.0, np.nan]),
-        Fraction(1, 3),
-        date(2020, 1, 2),
+        np.ma.masked_array([1.0, 2.0], [True, False]),
+        np.array([["a", 1], [None, 2.5]], dtype=object),
+        np.array([f"word {k}" for k in range(20)], dtype=object).reshape(4, 5),
+        {f"\u00e9{k}": k for k in range(20)},
+        {True: 1.0, False: 2.0, None: 3.0},
         {(1, "a"): {2.5, None}},
-        float("nan"),
+        Fraction(1, 3),
+        Color.RED,
+        Rank.LOW,
+        1j,
     ],
     ids=lambda value: type(value).__name__,  # some print where they lie in memory
 )
@@ -108,86 +104,29 @@ def test_stored_objects_are_restored(path, value):
     types = skops.io.get_untrusted_types(file=path)
     again = structinv.load(path, trusted=types).oracle.size
     assert type(again) is type(value)
-    if isinstance(value, defaultdict):
-        assert again.default_factory is list
-    if isinstance(value, np.random.Generator | np.random.RandomState):
+    if isinstance(value, np.random.Generator):
         assert again.normal() == value.normal()
     else:
         assert_same(value, again)
 
 
-def test_errors_of_loading_are_raised_on_saving(path):
-    content = path.read_bytes()
-    with pytest.raises(TypeError, match="model cannot be stored: .*Sized"):
-        structinv.save(InvariantLinearSVC(Sized(1.0)), path)
-    assert path.read_bytes() == content
+def tagger(*labels):
+    """A model of these labels, and the rows of its training."""
+    X = np.random.default_rng(0).normal(size=(6, len(labels), 2))
+    return InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1).fit(X, [list(labels)] * 6), X
 
 
-class Color(enum.Enum):
-    """Labels that have names."""
-
-    RED = 1
-    BLUE = 2
-
-
-class Rank(enum.IntEnum):
-    """Labels that are numbers, too."""
-
-    LOW = 1
-    HIGH = 2
-
-
-LABELS = {
-    "tuples": ((1, "a"), (2, "b")),
-    "frozensets": (frozenset({1, "a"}), frozenset({2})),
-    "nested": ((1, frozenset({2})), (None, "x")),
-    "mixed": (1, "1"),
-    "numpy scalars": (np.int64(1), "a"),
-    "booleans of NumPy": (np.bool_(True), "a"),
-    "bytes": (b"a", b"b"),
-    "complex": (1j, 2 + 1j),
-    "ranges": (range(2), range(1, 7, 2)),
-    "infinity": (float("inf"), "a"),
-    "large integers": (10**30, 1),
-}
-
-
-def of_two_labels(first, second):
-    """A model of two labels, and the rows of its training."""
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(3, 2)) for _ in range(6)]
-    y = [[first if value > 0 else second for value in rows[:, 0]] for rows in X]
-    return InvariantStructuredSVC(Sequence(), tol=0.1).fit(X, y), X
-
-
-def check_round_trip(pair, path, trusted=()):
-    """Classes and predictions are the same, of the same kinds."""
-    model, X = of_two_labels(*pair)
-    structinv.save(model, path)
-    again = structinv.load(path, trusted=trusted)
+def test_labels_of_any_kind_are_read_back(tmp_path):
+    labels = [(1, "a"), (1, frozenset({2})), "1", np.int64(7), np.bool_(True), b"a", 2 + 1j]
+    labels += [range(1, 7, 2), float("inf"), 10**30, Fraction(1, 3)]
+    model, X = tagger(*labels)
+    with pytest.warns(UserWarning, match="fractions.Fraction"):
+        structinv.save(model, tmp_path / "m")
+    again = structinv.load(tmp_path / "m", trusted=[Fraction])
     assert again.classes_.tolist() == model.classes_.tolist()
     assert [type(label) for label in again.classes_] == [type(label) for label in model.classes_]
     for before, after in zip(model.predict(X), again.predict(X), strict=True):
         assert after.tolist() == before.tolist()
-
-
-@pytest.mark.parametrize("kind", LABELS)
-def test_labels_of_any_kind_are_read_back(kind, tmp_path):
-    check_round_trip(LABELS[kind], tmp_path / "m")
-
-
-@pytest.mark.filterwarnings("ignore:the file contains")
-@pytest.mark.parametrize("pair", [tuple(Color), (Rank.LOW, "a"), (Fraction(1, 3), "b")])
-def test_labels_of_classes_that_are_trusted_are_read_back(pair, tmp_path):
-    check_round_trip(pair, tmp_path / "m", (type(pair[0]),))
-
-
-def test_members_of_an_enum_are_trusted_by_its_name(tmp_path):
-    model, _ = of_two_labels(*Color)
-    with pytest.warns(UserWarning, match=r"contains .*Color"):
-        structinv.save(model, tmp_path / "m")
-    with pytest.raises(ValueError, match=r"contains .*Color"):
-        structinv.load(tmp_path / "m")
 
 
 def test_labels_that_cannot_be_found_again_are_refused_before_a_file_is_written(tmp_path):
@@ -196,8 +135,8 @@ def test_labels_that_cannot_be_found_again_are_refused_before_a_file_is_written(
 
     local = enum.Enum("local", ["A", "B"])
     for pair in [(Local(), "a"), (..., "a"), (local.A, local.B)]:
-        with pytest.raises(TypeError, match="cannot be stored in a model file"):
-            structinv.save(of_two_labels(*pair)[0], tmp_path / "m")
+        with pytest.raises(TypeError, match="cannot be stored.*top level of a module"):
+            structinv.save(tagger(*pair)[0], tmp_path / "m")
         assert not (tmp_path / "m").exists()
 
 
@@ -269,14 +208,6 @@ def test_a_warning_made_an_error_leaves_the_file_as_it_was(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_no_model_without_planes_goes_on_from_them(tmp_path):
-    X, y = make_mail_like(100, 100, random_state=0)
-    model = InvariantLinearSVC(FDrop(1), solver="pegasos", C=0.01, tol=0.1, random_state=0).fit(X, y)
-    structinv.save(model, tmp_path / "model")
-    with pytest.raises(ValueError, match="planes=True"):
-        structinv.load(tmp_path / "model").partial_fit(X, y)
-
-
 def test_a_stream_goes_on_from_a_file(tmp_path):
     X, y = make_mail_like(100, 100, random_state=0)
     model = InvariantLinearSVC(FDrop(1), solver="pegasos", random_state=0)
@@ -288,30 +219,8 @@ def test_a_stream_goes_on_from_a_file(tmp_path):
     np.testing.assert_array_equal(again.coef_, model.coef_)
 
 
-def test_planes_of_members_are_stored_with_their_points(tmp_path):
-    rng = np.random.default_rng(0)
-    X, y = rng.random((30, 9)), np.arange(30) % 3
-    model = InvariantLinearSVC(Shifts(1), C=0.1, warm_start=True, random_state=0).fit(X, y)
-    structinv.save(model, tmp_path / "model", planes=True)
-    again = structinv.load(tmp_path / "model")
-    assert again.fit(X, y).n_iter_ == 0
-
-
 def test_a_path_among_parameters_is_a_string(tmp_path):
     X, y = two_classes()
     model = InvariantLinearSVC(checkpoint=tmp_path / "fit.npz", random_state=0).fit(X, y)
     structinv.save(model, tmp_path / "model")
     assert structinv.load(tmp_path / "model").checkpoint == str(tmp_path / "fit.npz")
-
-
-class Patient(Iterations):
-    """A class of a user without `get_params`, as its parent."""
-
-
-@pytest.mark.parametrize(
-    ("value", "remedy"),
-    [(Patient(3), "derive the class from .*BaseEstimator"), (Iterations(3), "pickle")],
-)
-def test_an_object_without_a_place_in_files_is_refused_with_a_remedy(value, remedy):
-    with pytest.raises(TypeError, match=f"cannot be stored in a model file: {remedy}"):
-        Encoder(planes=False).encode(value)

@@ -12,7 +12,7 @@ from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop
 
 SCRIPT = Path(__file__).with_name("saved_fits.py")
-MODELS = ("words", "planes", "images", "tags", "unfitted", "command")
+MODELS = ("words", "images", "tags", "unfitted", "command")
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,9 @@ class ImageChanges:
         """The transformations, computed from the fields, also after loading."""
         return averaged(self.oracle, self.shape.size, self.n_draws, self.seed)
 
+    def __reduce__(self) -> tuple[type[ImageChanges], tuple]:
+        return ImageChanges, (self.oracle, self.shape, self.n_draws, self.seed)
+
 
 def image_changes(
     oracle: InvarianceOracle | None,

@@ -173,7 +173,7 @@ def _stream(estimator: Any, space: Any) -> Stream:
     if planes is None:
         raise ValueError(
             "partial_fit requires the planes of an earlier fit with solver='pegasos', but this model "
-            "has none: use a new estimator, or save it with structinv.save(model, path, planes=True)"
+            "has none, as after structinv.load: use a new estimator"
         )
     if planes.summed is None or not space.accepts(planes.normals):
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -85,13 +86,13 @@ class Representers:
         """Free the memory of cached kernel values; products compute them again."""
         self._grams, self._kept_blocks, self._table = {}, {}, None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without caches."""
-        return vars(self) | {"_grams": {}, "_kept_blocks": {}, "_table": None}
+    def __reduce__(self) -> tuple[type[Representers], tuple]:
+        # Copies and files have no cached kernel values.
+        return Representers, (self.kernel, self.families, 1e-6 * self.cache_bytes)
 
     def emptied(self) -> Representers:
         """Return the same representers without cached kernel values."""
-        return Representers(self.kernel, self.families, 1e-6 * self.cache_bytes)
+        return copy.copy(self)
 
     def _place(self, member: _Member) -> None:
         part = member.part

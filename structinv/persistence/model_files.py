@@ -1,4 +1,4 @@
-"""Model files: zip archives of values stored by skops, with the versions used."""
+"""Model files: files of skops with the versions used."""
 
 from __future__ import annotations
 
@@ -13,64 +13,29 @@ from importlib.metadata import version
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 from zipfile import ZipFile
 
 from sklearn.base import BaseEstimator
 
 from ..utils.files import write_atomically
-from ..utils.parameters import check_boolean
 from ..utils.visible import listed, shown
-from .declared_sizes import excess
-from .encoding import Decoder, Encoder
-from .numbered import add
-from .restored import stored
+from .contents import check_matrices, excess
+from .numbered import add, numbered
+from .stand_ins import StandIns
+from .trusted import full_name, refused_types
 
 _PAGE = "structinv.json"
-FORMAT = 5
-# The variable of reproducible-builds.org: files must not contain times that change from run to run.
-_WITHOUT_TIMES = "SOURCE_DATE_EPOCH"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
-# Sparse matrices and parts of scikit-learn's fitted estimators that skops does not trust by default.
-# Loading them runs no code.
-_TRUSTED = (
-    "numpy.dtype",
-    "scipy.sparse._csc.csc_array",
-    "scipy.sparse._csc.csc_matrix",
-    "scipy.sparse._csr.csr_array",
-    "scipy.sparse._csr.csr_matrix",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.metrics._scorer._MultimetricScorer",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.metrics._scorer._Scorer",
-    "sklearn.model_selection._split.GroupKFold",
-    "sklearn.model_selection._split.KFold",
-    "sklearn.model_selection._split.LeaveOneOut",
-    "sklearn.model_selection._split.PredefinedSplit",
-    "sklearn.model_selection._split.RepeatedKFold",
-    "sklearn.model_selection._split.RepeatedStratifiedKFold",
-    "sklearn.model_selection._split.ShuffleSplit",
-    "sklearn.model_selection._split.StratifiedGroupKFold",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.model_selection._split.StratifiedShuffleSplit",
-    "sklearn.model_selection._split.TimeSeriesSplit",
-    "sklearn.utils._bunch.Bunch",
-    # Scorers of scikit-learn 1.7 have them.
-    "sklearn.utils._metadata_requests.MetadataRequest",
-    "sklearn.utils._metadata_requests.MethodMetadataRequest",
-)
 
-
-def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = False) -> None:
-    """Save an estimator to a file, without pickle.
+def save(model: BaseEstimator, path: str | PathLike[str]) -> None:
+    """Save an estimator to a file of skops, without pickle.
 
     The file is written atomically: an existing file stays until the new one is complete. It contains the
-    versions of the libraries, the parameters and the fitted attributes. Classes of this package are
-    stored by name, without their module. A later version can thus load the file if a class has moved to
-    another module.
+    versions of the libraries, the parameters and the fitted attributes. `load` of this version reads it,
+    and of later ones with the same minor version. ``skops.io.load`` reads it also, with the types
+    in `trusted`.
 
     Parameters
     ----------
@@ -79,26 +44,21 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
         CalibratedClassifierCV or ColumnTransformer. It may be unfitted.
     path : str or path-like
         File to write.
-    planes : bool, default=False
-        If True, linear models store the cutting planes of ``solution_``. A warm start or `partial_fit`
-        after `load` needs them. Fits with ``warm_start=True`` or ``solver="pegasos"`` have planes. The
-        planes reveal information about the training samples.
 
     Raises
     ------
     TypeError
         If the model is not an estimator, or contains an object that `load` cannot restore. Examples are
-        a lambda, an instance of a class defined in a function, and a data frame. The message names the
-        object, and no file is written.
+        a lambda, and an instance of a class defined in a function. The message names the parameter, and
+        no file is written.
     OSError
         If the file cannot be written; an existing file is unchanged.
 
     Warns
     -----
     UserWarning
-        If a class or function of the model is defined in ``__main__``. Also if `load` requires the
-        argument `trusted` for this file. The warning lists the types: your own classes, and some of
-        scikit-learn's, such as trees.
+        If `load` requires the argument `trusted` for this file. The warning lists the types: your own
+        classes, and some of scikit-learn's, such as trees.
 
     See Also
     --------
@@ -108,9 +68,9 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     -----
     A loaded model has all its public attributes. Its predictions are bitwise identical. For
     `structinv.functionals.Folded` kernels they are equal up to rounding errors. The planes of
-    ``solution_`` are None by default. With a kernel, ``solution_.f`` is also None, and the support
-    vectors and coefficients represent it. Callbacks and metadata requests are not stored. Models without
-    an explicit weight vector predict from training samples, so their files contain these samples.
+    ``solution_`` are None. With a kernel, ``solution_.f`` is also None, and the support vectors and
+    coefficients represent it. Models without an explicit weight vector predict from training samples, so
+    their files contain these samples.
 
     Equal models give equal files, except for the run times in ``solution_``. If the environment variable
     ``SOURCE_DATE_EPOCH`` is set, the file contains 0 instead of these times.
@@ -131,14 +91,15 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     (InvariantLinearSVC(C=0.01, oracle=FDrop(max_changes=2)), True)
     """
     path = check_path(path)
-    check_boolean("planes", planes)
     check_writable(path)
-    content = model_bytes(model, planes=planes)
-    refused, _ = _refused_types(content)
+    content = model_bytes(model)
+    refused, _ = refused_types(content)
     if refused:
+        main = any(each.startswith("__main__.") for each in refused)
+        hint = "; move what is defined in __main__ to a module that both programs import" if main else ""
         warnings.warn(
             f"the file contains {', '.join(refused)}, which load refuses by default: call "
-            f"structinv.load(path, trusted={refused!r})",
+            f"structinv.load(path, trusted={refused!r}){hint}",
             UserWarning,
             stacklevel=2,
         )
@@ -157,7 +118,7 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
         File to read.
     trusted : iterable of str, types or functions, default=()
         Your own classes and functions that the file may import, such as
-        ``["mypackage.oracles.MyOracle"]``. Objects are constructed from their parameters.
+        ``["mypackage.oracles.MyOracle"]``.
 
     Returns
     -------
@@ -170,8 +131,8 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
     Raises
     ------
     ValueError
-        If the file was not written by `save`, is damaged, has a newer format, or contains untrusted
-        types. The message names the types.
+        If the file was not written by `save`, is damaged, was written by another minor version, or
+        contains untrusted types. The message names the types.
     TypeError
         If an argument has the wrong type.
     OSError
@@ -194,7 +155,7 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
     path = check_path(path)
     if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
         raise TypeError(f"trusted must be a list of names or types, got {trusted!r}")
-    return read_model(path.read_bytes(), str(path), [_full_name(each) for each in trusted])[0]
+    return read_model(path.read_bytes(), str(path), [full_name(each) for each in trusted])[0]
 
 
 def check_path(path: Any) -> Path:
@@ -217,35 +178,65 @@ def check_writable(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
 
-def model_bytes(
-    model: BaseEstimator, *, notes: dict[str, Any] | None = None, planes: bool = False
-) -> bytes:
+def model_bytes(model: BaseEstimator, *, notes: dict[str, Any] | None = None) -> bytes:
     """Return the content of a model file."""
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
-    page = {"format": FORMAT, "libraries": library_versions(), "notes": notes or {}}
-    try:
-        encoded = Encoder(planes, times=_WITHOUT_TIMES not in os.environ).encode(model)
-    except RecursionError:
-        raise TypeError("model cannot be stored: an object in it contains itself") from None
-    content, again = stored(encoded)
-    try:
-        Decoder().decode(again)
-    except Exception as error:
-        raise TypeError(
-            f"model cannot be stored: one of its classes cannot be restored: {error}"
-        ) from error
-    stream = BytesIO(content)
+    page = {"libraries": library_versions(), "notes": notes or {}}
+    stream = BytesIO(_checked(model))
     with ZipFile(stream, "a") as archive:
         add(archive, _PAGE, json.dumps(page, indent=2))
     return stream.getvalue()
 
 
+def _checked(model: BaseEstimator) -> bytes:
+    """Serialize a model with skops; raise TypeError if skops cannot restore it."""
+    try:
+        content = _round_trip(model)
+    except RecursionError:
+        raise TypeError("model cannot be stored: an object in it contains itself") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"model cannot be stored: {_culprit(model)}{_short(error)}; use arrays, lists "
+            "or dicts, and define classes and functions at the top level of a module"
+        ) from error
+    own = [each for each in refused_types(content)[0] if each.startswith(f"{_package().__name__}.")]
+    if own:
+        raise TypeError(f"model cannot be stored in a model file: pickle it, because of {listed(own)}")
+    return content
+
+
+def _round_trip(value: Any) -> bytes:
+    """Serialize a value, and raise an error of skops if it cannot be restored."""
+    import skops.io
+
+    content = numbered(skops.io.dumps(StandIns().within(value)))
+    skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+    return content
+
+
+def _culprit(model: BaseEstimator) -> str:
+    """Name the innermost parameter that cannot be stored."""
+    parameters = model.get_params(deep=True)
+    for name in sorted(parameters, key=lambda name: -name.count("__")):
+        try:
+            _round_trip(parameters[name])
+        except Exception:
+            kind = type(parameters[name])
+            return f"skops does not restore {name}, of type {full_name(kind)}: "
+    return ""
+
+
 def library_versions() -> dict[str, str]:
     """Return the versions of this package, its libraries and Python, by name."""
-    package: Any = importlib.import_module(__name__.partition(".")[0])
     versions = {name: version(name) for name in _LIBRARIES}
-    return {"structinv": package.__version__, **versions, "python": platform.python_version()}
+    return {"structinv": _package().__version__, **versions, "python": platform.python_version()}
+
+
+def _package() -> Any:
+    return importlib.import_module(__name__.partition(".")[0])
 
 
 def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any, dict[str, Any]]:
@@ -254,7 +245,8 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
 
     page = _read_page(data, name)
     try:
-        refused, known = _refused_types(data, trusted)
+        check_matrices(data)
+        refused, known = refused_types(data, trusted)
     except Exception as error:
         raise ValueError(f"{name} is a damaged model file: {_short(error)}") from None
     if refused:
@@ -263,7 +255,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
             f"source of the file, call structinv.load(path, trusted={_short_list(refused)})"
         )
     try:
-        return Decoder().decode(skops.io.loads(data, trusted=known)), page["notes"]
+        return skops.io.loads(data, trusted=known), page["notes"]
     except (ImportError, AttributeError) as error:
         hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
         raise ValueError(f"{name} requires an unavailable class: {_short(error)}{hint}") from None
@@ -275,23 +267,11 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
 
 def versions_in(data: bytes, name: str) -> dict[str, str]:
     """Return the versions of the libraries that wrote a model file, by name."""
-    libraries = _read_page(data, name).get("libraries")
-    return {str(key): str(value) for key, value in libraries.items()} if libraries else {}
-
-
-def _refused_types(data: bytes, trusted: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Return the sorted types of a file that `load` refuses, and all trusted types."""
-    import skops.io
-
-    unknown = skops.io.get_untrusted_types(data=data)
-    known = [*trusted, *_TRUSTED]
-    if any(each.startswith("sklearn.metrics.") for each in unknown):
-        known += _scores_of_sklearn()
-    return sorted(set(unknown) - set(known)), known
+    return {str(key): str(value) for key, value in _read_page(data, name)["libraries"].items()}
 
 
 def _read_page(data: bytes, name: str) -> dict[str, Any]:
-    """Return the header with format, versions and notes; raise ValueError if it is unreadable."""
+    """Return the header with versions and notes; raise ValueError if it is unreadable."""
     # The parsers raise various errors for damaged and other files.
     try:
         with ZipFile(BytesIO(data)) as archive:
@@ -308,39 +288,25 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
         raise ValueError(
             f"{name} is not a model file of structinv.save: call skops.io.load for files of skops"
         )
-    known = isinstance(page, dict) and isinstance(page.get("notes"), dict)
-    if not known or type(page.get("format")) is not int:
-        raise ValueError(f"{name} is not a model file of structinv: it has no format number")
-    if page["format"] != FORMAT:
-        newer = page["format"] > FORMAT
-        remedy = "update structinv" if newer else "train the model again"
-        raise ValueError(
-            f"{name} has format {page['format']} of {'a newer' if newer else 'an earlier'} version "
-            f"(written with {_listed(page)}); this version reads format {FORMAT}: {remedy}"
-        )
+    page = page if isinstance(page, dict) else {}
+    if not all(isinstance(page.get(key), dict) for key in ("libraries", "notes")):
+        raise ValueError(f"{name} is not a model file of structinv: it has no versions")
+    _check_version(page, name)
     return page
 
 
-def _scores_of_sklearn() -> list[str]:
-    """Return the functions of scikit-learn's scorers, which a fitted search contains."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    return sorted({_full_name(get_scorer(name)._score_func) for name in get_scorer_names()})
-
-
-def _full_name(trusted: Any) -> str:
-    """Return the name that files contain for a class or function."""
-    if isinstance(trusted, str):
-        return trusted
-    if not isinstance(trusted, (type, FunctionType)):
-        raise TypeError(f"trusted must contain names such as 'mypackage.MyOracle', got {trusted!r}")
-    return f"{trusted.__module__}.{trusted.__name__}"
+def _check_version(page: dict[str, Any], name: str) -> None:
+    """Raise ValueError for files of another minor version."""
+    here, wrote = _package().__version__, str(page["libraries"].get("structinv"))
+    if here.split(".")[:2] != wrote.split(".")[:2]:
+        raise ValueError(
+            f"{name} was written with {_listed(page)}, but structinv {here} reads files of the same "
+            "minor version only: install the version of the file, or train the model again"
+        )
 
 
 def _listed(page: dict[str, Any]) -> str:
-    libraries = page.get("libraries")
-    pairs = libraries.items() if isinstance(libraries, dict) else ()
-    return listed(f"{name} {number}" for name, number in pairs) or "unknown versions"
+    return listed(f"{name} {number}" for name, number in page["libraries"].items())
 
 
 def _short_list(names: list[str]) -> str:

@@ -21,7 +21,7 @@ def numbered(content: bytes) -> bytes:
         _number(schema, {}, names)
         for old, new in names.items():
             add(archive, new, given.read(old))
-        add(archive, "schema.json", json.dumps(schema, indent=2))
+        add(archive, "schema.json", json.dumps(schema))
     return stream.getvalue()
 
 

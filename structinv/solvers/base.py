@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import Enum
 from typing import Any
 
@@ -225,6 +225,14 @@ class Solution(Tabulated):
         if self.solver:
             values["solver"] = self.solver
         return named_values(f"Solution: {self.outcome}", values, [f"Advice: {self.advice}"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Files have one table instead of thousands of records.
+        return {**vars(self), "history": np.array([astuple(record) for record in self.history])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        history = [Record(int(one), int(two), *rest) for one, two, *rest in state["history"].tolist()]
+        vars(self).update(state, history=history)
 
     @property
     def outcome(self) -> str:
