@@ -107,7 +107,7 @@ CASES = [  # data, an expression of X, y and a folder, and what replaces its %s
         "invariances=[DirectionalDerivative([1.0, -2.0])], invariance_loss='absolute'",
         "invariances=[TransformDifference(Sampled(lambda X: 0.9 * X[:, None]))]",
         "losses_on=LocalAverage(0.3), loss='hinge'", "losses_on=VicinalAverages(noise=0.2)",
-        "kernel=RationalQuadratic(), solver=Representer('newton-cg')",
+        "kernel=Matern(), solver=Representer('newton-cg')",
         "invariances=[Difference([[0, 1]])], solver=Representer('dual-cd')"]),
     ("plane", "fitted(LapSVC(%s), X, y)", ["n_neighbors=4", "loss='squared_hinge', nu=0.5"]),
     ("sentences", "fitted(InvariantStructuredSVC(Sequence('iob2'), oracle=%s, C=0.1), X, y)", [

@@ -131,7 +131,7 @@ def methods(
 
     if corrections:
         found = {}
-        for spectrum, sides in product((None, "clip", "flip", "square", "shift"), ("two", "mean")):
+        for spectrum, sides in product((None, "clip", "flip", "square"), ("two", "mean")):
             fit = objects(both, spectrum, sides)
             grid = tuple(product(SIGMAS, SQUARE_CS)) if spectrum == "square" else wide
             found[f"{sides}, {spectrum}"] = (fit, fit, grid, 3)

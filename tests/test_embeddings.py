@@ -17,7 +17,6 @@ from structinv.kernels import (
     Matern,
     OrbitDistance,
     OrbitMean,
-    RationalQuadratic,
 )
 from structinv.kernels.spectral_distributions import normals
 from structinv.oracles import FiniteOracle, Identity, Shifts
@@ -32,7 +31,6 @@ RADIAL = {
     "matern-1/2": Matern(2.0, 0.5),
     "matern-3/2": Matern(2.0, 1.5),
     "matern-inf": Matern(2.0, np.inf),
-    "rational": RationalQuadratic(1.5, 0.8),
 }
 KERNELS = RADIAL | {"laplacian": Laplacian(0.2)}
 # Members that templates make by moving, and members that are made of rows.

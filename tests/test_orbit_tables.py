@@ -14,7 +14,6 @@ from structinv.kernels import (
     OrbitDistance,
     OrbitMean,
     Polynomial,
-    RationalQuadratic,
     orbit_tables,
     orbits,
 )
@@ -42,7 +41,7 @@ KERNELS = {
     "laplacian": Laplacian(0.1),
     "rough": Matern(2.0, 0.5),
     "sum": 2.0 * Matern(nu=2.5) + Polynomial(2),
-    "product": Laplacian(0.1) * RationalQuadratic(),
+    "product": Laplacian(0.1) * Gaussian(),
     "inner": Inner(),
     "wider": Wider(),
     "own": Gaussian() + CallableKernel(lambda X, Y: X @ Y.T),

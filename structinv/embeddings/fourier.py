@@ -43,7 +43,7 @@ class OrbitFourier(KernelFeatures):
         Transformations, either a finite list or a distribution for `n_draws`; by default none. The
         oracle must not depend on labels.
     kernel : Kernel, optional
-        Gaussian, Laplacian, Matern, RationalQuadratic, or another kernel with `Kernel.spectral_law`; by
+        Gaussian, Laplacian, Matern, or another kernel with `Kernel.spectral_law`; by
         default ``Gaussian()``. Sums and products have no known spectrum.
     n_components : int, default=100
         Number of columns. Cosine and sine of a template are adjacent. For an odd number the last column

@@ -38,7 +38,7 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
     if not isinstance(spectrum, Spectrum):
         raise TypeError(
             "kernel must be a function of x - y with a known spectrum, such as Gaussian, Laplacian, "
-            f"Matern or RationalQuadratic, got {kernel!r}; OrbitNystroem supports any kernel"
+            f"Matern, got {kernel!r}; OrbitNystroem supports any kernel"
         )
     if kind == "orthogonal" and spectrum.scales(np.array([0.5])) is None:
         raise ValueError(

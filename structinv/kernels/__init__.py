@@ -9,7 +9,7 @@ from .dot_products import Linear, Polynomial
 from .indefinite import min_eigenvalue, psd_corrected
 from .kernel_checks import check_kernel
 from .orbits import OrbitDistance, OrbitMean
-from .radial import Gaussian, Laplacian, Matern, RationalQuadratic
+from .radial import Gaussian, Laplacian, Matern
 from .sets import SetKernel
 from .tangent_distributions import TangentDistributionKernel
 from .tangent_vectors import TangentOverlapKernel, TangentVectorKernel
@@ -21,7 +21,6 @@ REGISTRY: dict[str, type[Kernel]] = {
     "linear": Linear,
     "laplacian": Laplacian,
     "matern": Matern,
-    "rational_quadratic": RationalQuadratic,
 }
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "OrbitDistance",
     "OrbitMean",
     "Polynomial",
-    "RationalQuadratic",
     "SetKernel",
     "TangentDistributionKernel",
     "TangentOverlapKernel",

@@ -13,12 +13,12 @@ from ..utils.labels import columns_of
 from ..utils.printing import warn
 from ..utils.resources import check_memory
 from .base import Kernel
-from .checked_kernel import kernel_diagonal, kernel_matrix
+from .checked_kernel import kernel_matrix
 from .kernel_names import validate_kernel
 from .kernel_utils import check_rows, precision, same_precision
 from .row_cache import RowCache
 
-SPECTRA = ("clip", "flip", "square", "shift")
+SPECTRA = ("clip", "flip", "square")
 # Number of cached arrays: the training rows and the rows of the last call.
 FEATURES = 2
 # Three matrices of all pairs: the kernel matrix, its eigenvectors, and the work space of `eigh`.
@@ -88,9 +88,6 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     samples. On the training rows its matrix is K with clipped, absolute or squared eigenvalues. See
     Chen, Garcia, Gupta, Rahimi and Cazzanti 2009, and Wu, Chang and Zhang 2005.
 
-    ``"shift"`` adds the absolute value of the smallest eigenvalue to k(x, z) if x and z are the same
-    row. The result is positive semi-definite on the training rows, and **possibly on no others**.
-
     Parameters
     ----------
     kernel : Kernel
@@ -98,7 +95,7 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     X : array-like of shape (n_samples, n_features)
         The training rows. Eigenvectors are computed in time n^3. Each value of the corrected kernel
         requires the values of `kernel` with all n rows.
-    spectrum : {"clip", "flip", "square", "shift"}, default="clip"
+    spectrum : {"clip", "flip", "square"}, default="clip"
         Correction of the negative eigenvalues.
 
     Returns
@@ -144,8 +141,6 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     check_memory(f"the spectrum correction with {n} rows", _TABLES * 8.0 * n**2, "use fewer rows")
     values, vectors = np.linalg.eigh(_symmetric(kernel_matrix(kernel, rows, rows)))
     least, largest = float(values[0]), float(np.max(np.abs(values)))
-    if spectrum == "shift":
-        return ShiftedKernel(kernel, least)
     nonzero = np.abs(values) > n * np.finfo(precision(rows)).eps * largest
     if spectrum == "clip":
         nonzero &= values > 0
@@ -235,21 +230,7 @@ def _indefinite_part(kernel: Kernel) -> Kernel:
     return kernel
 
 
-class _TrainingRowsKernel(Kernel):
-    """A kernel that depends on training rows and on another kernel with its parameters."""
-
-    def set_params(self, **params: Any) -> Self:
-        """Raise ValueError if parameters are given, as the correction depends on all of them."""
-        if params:
-            raise ValueError(
-                f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}: "
-                "set them before the correction by psd_corrected(kernel, X, spectrum). For a search, "
-                "use an estimator of structinv and a kernel with a parameter spectrum, such as SetKernel"
-            )
-        return self
-
-
-class PSDCorrectedKernel(_TrainingRowsKernel):
+class PSDCorrectedKernel(Kernel):
     """Kernel ``k_x' R R' k_z`` with a root R, as `psd_corrected` returns it.
 
     Shapes: `rows` (n, d), `root` (n, r).
@@ -265,6 +246,16 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
         self.rows = rows
         self.root = root
         self.min_eigenvalue = min_eigenvalue
+
+    def set_params(self, **params: Any) -> Self:
+        """Raise ValueError if parameters are given, as the correction depends on all of them."""
+        if params:
+            raise ValueError(
+                f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}: "
+                "set them before the correction by psd_corrected(kernel, X, spectrum). For a search, "
+                "use an estimator of structinv and a kernel with a parameter spectrum, such as SetKernel"
+            )
+        return self
 
     def validate(self, n_features: int | None = None) -> None:
         validate_kernel("kernel", self.kernel)
@@ -301,44 +292,6 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_kept", None)
         return state
-
-
-class ShiftedKernel(_TrainingRowsKernel):
-    """A kernel plus a constant if both inputs are the same row; see `psd_corrected`."""
-
-    definite = False
-    min_eigenvalue: float
-
-    def __init__(self, kernel: Kernel, min_eigenvalue: float) -> None:
-        self.kernel = kernel
-        self.min_eigenvalue = min_eigenvalue
-
-    def validate(self, n_features: int | None = None) -> None:
-        validate_kernel("kernel", self.kernel, n_features)
-
-    def matrix(self, X, Y, norms=None):
-        check_rows(X, Y)
-        values = np.array(kernel_matrix(self.kernel, X, Y))
-        left, right = _numbers(*same_precision(X, Y))
-        values += self._shift * (left[:, None] == right)
-        return values
-
-    def diagonal(self, X):
-        check_rows(X, X)
-        return kernel_diagonal(self.kernel, X) + precision(X).type(self._shift)
-
-    @property
-    def _shift(self) -> float:
-        return max(0.0, -float(self.min_eigenvalue))
-
-
-def _numbers(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number the rows of both arrays; equal rows have equal numbers."""
-    # Adding 0 makes both signs of zero equal.
-    both = np.ascontiguousarray(np.concatenate([X, Y])) + X.dtype.type(0.0)
-    texts = both.view(np.dtype((np.void, both.dtype.itemsize * both.shape[1])))[:, 0]
-    numbers = np.unique(texts, return_inverse=True)[1]
-    return numbers[: len(X)], numbers[len(X) :]
 
 
 def _ends(table: np.ndarray) -> tuple[float, float]:

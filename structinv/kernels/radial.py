@@ -1,4 +1,4 @@
-"""Stationary kernels: Gaussian, rational quadratic, Laplacian and Matern."""
+"""Stationary kernels: Gaussian, Laplacian and Matern."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .exponentials import exponentials
 from .kernel_utils import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
-from .spectral_distributions import cauchy, gamma_mixture, normals, students
+from .spectral_distributions import cauchy, normals, students
 
 # A squared distance is computed again, from differences, if it is below this fraction of |x|^2 + |y|^2,
 CLOSE = 0.01
@@ -47,7 +47,6 @@ class Gaussian(_Stationary):
     See Also
     --------
     Matern : Kernel with fewer derivatives.
-    RationalQuadratic : Mixture of Gaussians of many length scales.
 
     Notes
     -----
@@ -111,89 +110,6 @@ class Gaussian(_Stationary):
 
     def spectral_law(self):
         return normals(self.sigma)
-
-
-class RationalQuadratic(_Stationary):
-    """Rational quadratic kernel, a mixture of Gaussians of many length scales.
-
-    It is ``k(x, y) = (1 + |x - y|^2 / (2 alpha length_scale^2))^(-alpha)``. Its tails are longer for a
-    smaller `alpha`. In the limit of large `alpha` it is a Gaussian of this length scale (Rasmussen and
-    Williams 2006, section 4.2.1).
-
-    Parameters
-    ----------
-    length_scale : float, default=1.0
-        Length scale (> 0), in the units of the features.
-    alpha : float, default=1.0
-        Exponent (> 0).
-
-    See Also
-    --------
-    Gaussian : The limit of large `alpha`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import RationalQuadratic
-    >>> RationalQuadratic().matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 2.0]])).round(4)
-    array([[1.    , 0.3333]])
-    """
-
-    smoothness = np.inf
-    symmetry = ISOMETRIES
-    thread_safe = True
-    uses_distances = True
-
-    def __init__(self, length_scale: float = 1.0, alpha: float = 1.0) -> None:
-        self.length_scale = length_scale
-        self.alpha = alpha
-
-    def validate(self, n_features: int | None = None) -> None:
-        check_number("length_scale", self.length_scale, strict=True)
-        check_number("alpha", self.alpha, strict=True)
-
-    def matrix(self, X, Y, norms=None):
-        self.validate()
-        alpha = float(self.alpha)
-
-        def transform(tile):
-            np.log1p(np.negative(tile, out=tile), out=tile)
-            exponentials(np.multiply(tile, -alpha, out=tile))
-
-        return _of_distances(self, X, Y, norms, 2.0 * self._rate, transform, alpha, cost=2)
-
-    def lipschitz(self, n_features: int | None = None) -> float:
-        """Return ``1 / length_scale``.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Ignored.
-
-        Returns
-        -------
-        float
-            The constant.
-        """
-        return 1.0 / self.length_scale
-
-    @property
-    def _rate(self) -> float:
-        return 0.5 / (float(self.alpha) * float(self.length_scale) ** 2)
-
-    def partials(self, distances, products, order):
-        alpha = float(self.alpha)
-        inverse = np.multiply(distances, self._rate, out=np.empty_like(distances))
-        values = np.log1p(inverse, out=np.empty_like(inverse))
-        partials = {(0, 0): np.exp(np.multiply(values, -alpha, out=values), out=values)}
-        inverse = np.divide(-self._rate, np.add(inverse, 1.0, out=inverse), out=inverse)
-        for i in range(order):
-            partials[i + 1, 0] = np.multiply(partials[i, 0], inverse, out=np.empty_like(values))
-            partials[i + 1, 0] *= alpha + i
-        return partials
-
-    def spectral_law(self):
-        return gamma_mixture(self.length_scale, self.alpha)
 
 
 class Laplacian(_Stationary):
@@ -403,19 +319,16 @@ def _of_distances(
     norms: Norms | None,
     rate: float,
     transform: Callable[[np.ndarray], Any],
-    *numbers: float,
     far: float = FAR,
-    cost: int = 1,
 ) -> np.ndarray:
     """Compute tiles of ``-rate |x_i - y_j|^2 / 2`` and transform each in place.
 
-    `numbers` are constants of `transform`; float32 is used only if they are normal float32 numbers. If
-    half squared norms times `rate` exceed `far`, small distances are computed from differences.
+    If half squared norms times `rate` exceed `far`, small distances are computed from differences.
     """
     X, Y = same_precision(X, Y)
     x, y = norms or (half_norms(X), half_norms(Y))
     largest = float(x.max(initial=0.0)) + float(y.max(initial=0.0))
-    if not holds(X.dtype, rate, *numbers, largest):
+    if not holds(X.dtype, rate, largest):
         return in_double(kernel, X, Y)
     if not largest < np.inf:
         name, rows = ("X", X) if np.max(x, initial=0.0) == np.inf else ("Y", Y)
@@ -435,7 +348,7 @@ def _of_distances(
             _correct_close(tile, left[rows], right, x[rows], y, highest, factor, far)
         transform(tile)
 
-    return in_tiles(X @ Y.T, work, cost=cost)
+    return in_tiles(X @ Y.T, work)
 
 
 # Constants have the type of the arrays: a plain 0 or 2 would change float32 to float64.

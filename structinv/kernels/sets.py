@@ -42,13 +42,13 @@ class SetKernel(Kernel):
     oracle : InvarianceOracle
         Oracle that defines the perturbation sets, as in `structinv.metrics.set_distance`.
     kernel : Kernel
-        Function of distances alone: `Gaussian`, `Matern`, `RationalQuadratic`, or sums and products of
+        Function of distances alone: `Gaussian`, `Matern`, or sums and products of
         these.
     sides : {"two", "mean", "tangent"}, default="two"
         Kind of distance. "two": between both sets. "mean": the mean of the distances from each sample to
         the set of the other. "tangent": between tangent planes, with unbounded coefficients; for bounded
         ones use ``TangentDerivative(oracle, bounds)`` and "two".
-    spectrum : {None, "clip", "flip", "square", "shift"}, default=None
+    spectrum : {None, "clip", "flip", "square"}, default=None
         Spectrum correction of an estimator, computed from its training rows.
 
     Raises
@@ -110,8 +110,8 @@ class SetKernel(Kernel):
         validate_kernel("kernel", self.kernel, n_features)
         if (self.kernel.uses_distances, self.kernel.uses_products) != (True, False):
             raise ValueError(
-                "kernel must be a function of distances alone, such as Gaussian, Matern or "
-                f"RationalQuadratic, got {describe(self.kernel)}"
+                "kernel must be a function of distances alone, such as Gaussian or Matern, "
+                f"got {describe(self.kernel)}"
             )
         self.oracle.validate(n_features)
 

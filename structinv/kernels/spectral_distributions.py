@@ -77,12 +77,6 @@ def students(length_scale: float, nu: float) -> Spectrum:
     return NormalMixture(lambda u: np.sqrt(nu / gammaincinv(nu, u)) / length_scale)
 
 
-def gamma_mixture(length_scale: float, alpha: float) -> Spectrum:
-    """Return the spectrum of `RationalQuadratic`: normal, gamma-distributed variance."""
-    length_scale, alpha = float(length_scale), float(alpha)
-    return NormalMixture(lambda u: np.sqrt(gammaincinv(alpha, u) / alpha) / length_scale)
-
-
 def cauchy(gamma: float) -> Spectrum:
     """Return the spectrum of `Laplacian`: Cauchy coordinates with scale gamma."""
     return Coordinates(lambda u: float(gamma) * np.tan(np.pi * (u - 0.5)))
