@@ -11,6 +11,7 @@ by L-BFGS and as averaged perceptron, with its defaults, in the same run. The pr
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from report import parser_of, require, table, versions, write_record
-from sequences import memory
 
 from structinv.datasets import conll_features, load_conll
 from structinv.estimators.tokens import TokenVectorizer
@@ -132,23 +132,28 @@ def fit(
 
 
 def crfsuite(
-    kind: str, train: Sentences, labels: Labels, others: Sentences, truth: Labels
-) -> tuple[float, float]:
-    """Seconds of training alone, and F1."""
+    algorithm: str, parameters: dict[str, Any], X: Any, y: Labels
+) -> tuple[Callable[[Any], list[list[str]]], float]:
+    """A CRF as a function of the features of sentences, and the seconds of training alone."""
     import pycrfsuite
 
-    algorithm, parameters = CRFSUITE[kind]
     trainer = pycrfsuite.Trainer(algorithm, params=parameters, verbose=False)
-    for features, own in zip(conll_features(train), labels, strict=True):
+    for features, own in zip(X, y, strict=True):
         trainer.append(features, own)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.crfsuite")
         _, seconds = timed(lambda: trainer.train(path))
         tagger = pycrfsuite.Tagger()
         tagger.open(path)
-        found = [tagger.tag(features) for features in conll_features(others)]
-        tagger.close()
-    return seconds, 100.0 * span_scores(truth, found)["all"]["f1-score"]
+    return lambda sentences: [tagger.tag(features) for features in sentences], seconds
+
+
+def scored(
+    kind: str, train: Sentences, labels: Labels, others: Sentences, truth: Labels
+) -> tuple[float, float]:
+    """Seconds of training alone, and F1."""
+    tag, seconds = crfsuite(*CRFSUITE[kind], conll_features(train), labels)
+    return seconds, 100.0 * span_scores(truth, tag(conll_features(others)))["all"]["f1-score"]
 
 
 def with_noise(
@@ -159,7 +164,7 @@ def with_noise(
     noisy, lines = noisy_labels(labels), []
     task = Task(train, noisy, others, truth)
     try:
-        (seconds, score), wall = walled(lambda: crfsuite("L-BFGS", train, noisy, others, truth))
+        (seconds, score), wall = walled(lambda: scored("L-BFGS", train, noisy, others, truth))
         lines.append(["CRFsuite, L-BFGS", "", "", f"{seconds:.2f}", f"{wall:.2f}", "", f"{score:.2f}"])
     except ImportError:
         pass
@@ -205,12 +210,13 @@ def main() -> None:
     ]
     for name, own, stop, oracle in runs:
         solution, seconds, score = fit(task, own, stop, oracle)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         lines.append([f"structinv, {name}", f"{own:g}", solution.iterations, f"{seconds:.2f}",
-                      f"{solution.relative_gap:.1e}", f"{memory():.2f}", f"{score:.2f}"])  # fmt: skip
+                      f"{solution.relative_gap:.1e}", f"{memory:.2f}", f"{score:.2f}"])  # fmt: skip
     try:
         told = f", python-crfsuite {version('python-crfsuite')}"
         for kind in CRFSUITE:
-            seconds, score = crfsuite(kind, train, labels, test, truth)
+            seconds, score = scored(kind, train, labels, test, truth)
             lines.append([f"CRFsuite, {kind}", "", "", f"{seconds:.2f}", "", "", f"{score:.2f}"])
     except PackageNotFoundError:
         told = "; python-crfsuite is not installed"

@@ -22,8 +22,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import os
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,11 +33,11 @@ import scipy.sparse as sp
 from digits import load_mnist
 from report import parser_of, table, versions, write_record
 from sklearn.svm import LinearSVC
+from speed import clock, memory_mark
 
 from structinv import InvariantLinearSVC
 from structinv.oracles import FDrop, FScale, Identity, InvarianceOracle
 
-NOW = time.process_time if os.environ.get("STRUCTINV_CPU_TIME") else time.perf_counter
 GAP = 1e-2
 TOLERANCES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 ORACLES = {"none": Identity(), "FDrop(10)": FDrop(10), "FScale(10, 0.5, 2)": FScale(10, 0.5, 2.0)}
@@ -122,33 +120,18 @@ def reference(rows: Rows, tight: float, repeats: int) -> tuple[float, str]:
     return float(seconds), f"tol {tol:g}, value {value / best - 1:+.1e}"
 
 
-def clock(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of a call, and its result."""
-    gc.collect()
-    start = NOW()
-    result = work()
-    return NOW() - start, result
-
-
 def peak(work: Callable[[], Any]) -> float:
     """Return the rise of resident memory during a call in GB, NaN if unknown."""
     gc.collect()
     try:
         # Return freed memory to the system, so that it does not hide new allocations.
         ctypes.CDLL(None).malloc_trim(0)
-        before = _mark("VmRSS")
+        before = memory_mark("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")
         work()
-        return (_mark("VmHWM") - before) / 1e9
-    except (OSError, AttributeError):
+        return (memory_mark("VmHWM") - before) / 1e9
+    except (OSError, RuntimeError, AttributeError):
         return float("nan")
-
-
-def _mark(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name + ":"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"/proc/self/status has no {name}")
 
 
 def lines_of(rows: Rows, names: Sequence[str], tight: float, repeats: int) -> list[list[str]]:
@@ -163,18 +146,8 @@ def lines_of(rows: Rows, names: Sequence[str], tight: float, repeats: int) -> li
         high = peak(lambda fit=fit, oracle=oracle: fit(rows, oracle, GAP))
         target = "<= 2" if name == "none" else "<= 4"
         ratio = f"{taken / theirs:.2f}"
-        lines.append(
-            [
-                rows.name,
-                f"{rows.C:g}",
-                name,
-                f"{taken:.3g}",
-                ratio,
-                target,
-                f"gap {gap:.1e}",
-                f"{high:.2f}",
-            ]
-        )
+        numbers = [f"{taken:.3g}", ratio, target, f"gap {gap:.1e}", f"{high:.2f}"]
+        lines.append([rows.name, f"{rows.C:g}", name, *numbers])
     return lines
 
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from conll import crfsuite
 from report import parser_of, require, table, versions, write_record
 from sklearn.exceptions import ConvergenceWarning
 
@@ -70,8 +70,7 @@ class Machine:
     def fit(self, X: Features, y: Labels, C: float, tol: float, seconds: float) -> Tagger:
         started = time.process_time()
         if self.crf:
-            tag = crfsuite(X, y, C)
-            return Tagger(tag, time.process_time() - started)
+            return Tagger(*crfsuite("lbfgs", {"c2": C}, X, y))
         model = InvariantStructuredSVC(
             Chain(allowed="iob2"), oracle=self.oracle, C=C, tol=tol, max_seconds=seconds, random_state=0
         )
@@ -106,21 +105,6 @@ ROBUST = (
     Machine("structinv, FDrop(3)", (0.05, 0.1, 0.2), FDrop(3)),
     Machine("structinv, Budget(FDrop(3))", (0.05, 0.1, 0.2), Budget(FDrop(3))),
 )
-
-
-def crfsuite(X: Features, y: Labels, c2: float) -> Callable[[Features], Any]:
-    """Return a CRF trained by L-BFGS."""
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer("lbfgs", params={"c2": c2}, verbose=False)
-    for features, own in zip(X, y, strict=True):
-        trainer.append(features, own)
-    with TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model.crfsuite")
-        trainer.train(path)
-        tagger = pycrfsuite.Tagger()
-        tagger.open(path)
-    return lambda sentences: [tagger.tag(features) for features in sentences]
 
 
 class Task:

@@ -167,15 +167,6 @@ def compare(train: Rows, test: Rows, pair: Pair, draws: int) -> dict[str, Any]:
     return found
 
 
-def check_predictions(train: Rows, pair: Pair) -> str:
-    """Compare the fast predictions with those of libsvm."""
-    X, y = train
-    rows, asked = pair.tuning[0], X[pair.validation[::5]]
-    model = fit("VirtualSVC", {"sigma": 5.0, "C": 100.0}, X[rows], y[rows], pair.digits)
-    same = int(np.sum(predict(model, asked) == model.predict(asked)))
-    return f"predictions by matrix products: as VirtualSVC.predict on {same} of {len(asked)}"
-
-
 def print_tables(found: dict[str, dict[str, Any]], draws: int) -> None:
     """Errors, tests, and what was chosen."""
     rows = [
@@ -204,19 +195,6 @@ def print_tables(found: dict[str, dict[str, Any]], draws: int) -> None:
             "differences",
         )
     )
-    rows = [
-        [
-            f"{name}, {machine}",
-            *(f"{one['params'][key]:g}" if key in one["params"] else "" for key in KEYS),
-            f"{100 * one['validation']:.2f}",
-            f"{one['seconds']:.2f}",
-            f"{one['tuning seconds']:.0f}",
-        ]
-        for name, machines in found.items()
-        for machine, one in machines.items()
-    ]
-    head = ["", *KEYS, "validation error, %", "seconds of a fit", "of the choice"]
-    print(table("parameters chosen", head, rows))
 
 
 def tests(ours: np.ndarray, theirs: np.ndarray) -> list[str]:
@@ -245,7 +223,6 @@ def parse() -> argparse.Namespace:
 def run(options: argparse.Namespace, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
     train, test = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
     split = [Pair.of(digits, train[1]) for digits in pairs]
-    print(check_predictions(train, split[0]))
     return {pair.name: compare(train, test, pair, options.draws) for pair in split}
 
 

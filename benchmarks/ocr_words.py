@@ -12,7 +12,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -175,29 +175,6 @@ def error(setting: Setting, model: Any, test: Words) -> float:
     return 100.0 * float(np.mean(found != test.y))
 
 
-def validated(setting: Setting, train: Words, options: argparse.Namespace) -> list[float]:
-    """Return letter errors on each third of the training words."""
-    parts = np.random.default_rng(0).permutation(len(train.lengths)) % 3
-    errors = []
-    for part in range(options.folds):
-        own, other = (train.take(np.flatnonzero(each)) for each in (parts != part, parts == part))
-        errors.append(error(setting, fit(setting, own, options)[0], other))
-    return errors
-
-
-def choose(settings: list[Setting], train: Words, options: argparse.Namespace) -> None:
-    """Print errors on training words that were left out, for every C."""
-    lines = []
-    for setting in settings:
-        for C in options.grid:
-            errors = validated(replace(setting, C=C), train, options)
-            lines.append([setting.name, f"{C:g}", *(f"{each:.2f}" for each in errors),
-                          f"{np.mean(errors):.2f}"])  # fmt: skip
-            print(*lines[-1], flush=True)
-    headers = ["model", "C", *(f"part {part}" for part in range(options.folds)), "mean"]
-    print(table("Letter error on training words that were left out, %", headers, lines))
-
-
 def compare(
     settings: list[Setting], train: Words, test: Words, options: argparse.Namespace
 ) -> list[list[str]]:
@@ -218,9 +195,6 @@ def main() -> None:
     parser = parser_of(__doc__, data="ocr_letters/")
     parser.add_argument("--part", choices=["small", "large"], default="small")
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of models")
-    parser.add_argument("--choose", action="store_true", help="cross-validate on training words")
-    parser.add_argument("--folds", type=int, default=3, help="of three, how many to leave out in turn")
-    parser.add_argument("--grid", nargs="+", type=float, default=GRID, help="values of C to choose from")
     parser.add_argument("--share", type=float, default=1.0, help="of the training words")
     parser.add_argument("--rows", choices=list(ROWS), default="orientations")
     parser.add_argument("--blur", type=float, help="of the rows, in pixels; each kind has its own")
@@ -243,9 +217,6 @@ def main() -> None:
     train, test = words.take(own), words.take(np.flatnonzero(~chosen))
     settings = [each for each in SETTINGS if all(word in each.name for word in options.only)]
     print(versions())
-    if options.choose:
-        choose(settings, train, options)
-        return
     lines = compare(settings, train, test, options)
     headers = ["model", "C", "error %", "seconds", "gap", "support vectors", "GB"]
     title = f"Words, {options.part}: {len(train.y)} letters to train, {len(test.y)} to test"

@@ -18,38 +18,32 @@ from typing import Any
 
 import numpy as np
 from digits import Rows
-from feature_ridge import Line, fit_ridge, folds_of, print_table
-from other_images import CIFAR, load_photographs
+from feature_ridge import Line, fit_ridge, print_table
 from report import parser_of, require, versions, write_record
 from scipy import ndimage
-from sklearn.preprocessing import StandardScaler
 
-from structinv import InvariantLinearSVC
 from structinv.embeddings import PatchOrbits
 from structinv.kernels import Gaussian
-from structinv.oracles import Flip, Identity, ImageShape, Rotations
+from structinv.oracles import Flip, ImageShape, Rotations
 
+CIFAR = {
+    "train": Path("cifar10", "train_batch1.hdelta.u8.xz"),
+    "test": Path("cifar10", "test_first1000.hdelta.u8.xz"),
+    "labels": Path("cifar10", "labels.npz"),
+}
 SECOND_BATCH = Path("cifar10", "train_batch2.hdelta.u8.xz")
 MNIST = ("train", "t10k")
-CS = (3e-4, 1e-3, 3e-3)
 
 
-def fit_linear(train: Rows, test: Rows, seconds: float) -> Line:
-    """Fit the joint linear model of all classes, with C from the first fold."""
-    start = time.process_time()
-    (X, y), held = train, folds_of(train[1]) == 0
-    scaler = StandardScaler().fit(X)
-    X = scaler.transform(X)
-
-    def machine(C: float) -> InvariantLinearSVC:
-        return InvariantLinearSVC(Identity(), C=C, tol=1e-2, random_state=0)
-
-    tried = {C: 1.0 - machine(C).fit(X[~held], y[~held]).score(X[held], y[held]) for C in CS}
-    C = min(tried, key=tried.__getitem__)
-    model = machine(C).fit(X, y)
-    spent = time.process_time() - start
-    error = 1.0 - model.score(scaler.transform(test[0]), test[1])
-    return Line(X.shape[1], [tried[C]], error, len(test[1]), seconds, spent, {"C": C})
+def load_photographs(folder: Path, part: str, count: int) -> Rows:
+    """The first images, (count, 3072) float32 in [0, 1], and their labels."""
+    require(folder, *CIFAR.values())
+    with lzma.open(folder / CIFAR[part]) as file:
+        raw = np.frombuffer(file.read(count * 3072), np.uint8).reshape(-1, 32, 32, 3)
+    images = np.cumsum(raw, axis=2, dtype=np.uint8)  # stored as differences along rows
+    with np.load(folder / CIFAR["labels"]) as labels:
+        y = labels["train" if part == "train" else "test_first1000"][:count]
+    return images.reshape(count, 3072) / np.float32(255), y
 
 
 def features_of(made: PatchOrbits, train: Rows, test: Rows) -> tuple[Rows, Rows, float]:
@@ -83,7 +77,8 @@ def photographs(options: argparse.Namespace) -> dict[str, Line]:
             window="gaussian",
             shape=ImageShape(32, 32, channels=3), whole=whole, whitening=0.03, random_state=0,
         )  # fmt: skip
-        fit_machines(name, features_of(made, train, test), options, found)
+        found[f"{name}, ridge"] = fit_ridge(*features_of(made, train, test))
+        print(f"{name}: {found[f'{name}, ridge']}", file=sys.stderr, flush=True)
     return found
 
 
@@ -122,29 +117,16 @@ def turned_digits(options: argparse.Namespace) -> dict[str, Line]:
     }  # fmt: skip
     found = {}
     for name in options.layers:
-        rows = features_of(layers[name], train, test)
-        fit_machines(f"{name} layer{'s' if name == 'two' else ''}", rows, options, found)
-    return found
-
-
-MACHINES = {"ridge": fit_ridge, "linear": fit_linear}
-
-
-def fit_machines(
-    name: str, rows: tuple[Rows, Rows, float], options: argparse.Namespace, found: dict[str, Line]
-) -> None:
-    """Return one line per requested model."""
-    for machine in options.machines:
-        line = f"{name}, {machine}"
-        found[line] = MACHINES[machine](*rows)
+        line = f"{name} layer{'s' if name == 'two' else ''}, ridge"
+        found[line] = fit_ridge(*features_of(layers[name], train, test))
         print(f"{line}: {found[line]}", file=sys.stderr, flush=True)
+    return found
 
 
 def parse() -> argparse.Namespace:
     parser = parser_of(__doc__, data="cifar10/ and mnist/")
     parser.add_argument("--sets", nargs="+", choices=("photographs", "digits"),
                         default=["photographs", "digits"])  # fmt: skip
-    parser.add_argument("--machines", nargs="+", choices=tuple(MACHINES), default=["ridge"])
     parser.add_argument("--photographs", type=int, default=20000, help="training images")
     parser.add_argument("--components", type=int, default=800, help="landmarks for photographs")
     parser.add_argument("--digits", type=int, default=12000, help="training images")

@@ -17,8 +17,7 @@ from typing import Any
 
 from digits import Rows
 from feature_ridge import Line, fit_ridge, held_out_errors, print_table
-from other_images import load_photographs
-from patches import load_all_photographs
+from patches import load_all_photographs, load_photographs
 from report import parser_of, versions, write_record
 
 from structinv.embeddings import OrbitFourier

@@ -6,7 +6,6 @@ The protocol is in `docs/evidence/security.md`.
 from __future__ import annotations
 
 import gzip
-import json
 import time
 import warnings
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from mail import ENRON, FILES, SPAMASSASSIN, load_mailboxes
-from report import mean_text, parser_of, require, table, write_json, write_record
+from report import mean_text, parser_of, require, table, write_record
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -292,20 +291,15 @@ def show(
 def main() -> None:
     parser = parser_of(__doc__, list(SOURCES), data="enron_spam/ and spamassassin/")
     parser.add_argument("--repeats", type=int, help="random draws of each source")
-    parser.add_argument("--state", type=Path, help="file of finished draws")
     options = parser.parse_args()
     require(options.data, FILES["enron"], FILES["spamassassin"])
     warnings.simplefilter("ignore")
     done: dict[str, Any] = {}
-    if options.state and options.state.exists():
-        done = json.loads(options.state.read_text(encoding="utf-8"))
     planned = {source: options.repeats or DRAWS[source] for source in options.rows}
     for seed in range(max(planned.values())):
         for source in options.rows:
-            if seed < planned[source] and f"{source} {seed}" not in done:
+            if seed < planned[source]:
                 done[f"{source} {seed}"] = one_draw(source, options.data, seed)
-                if options.state:
-                    write_json(options.state, done)
     runs = {
         source: [done[f"{source} {seed}"] for seed in range(number)]
         for source, number in planned.items()

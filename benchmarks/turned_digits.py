@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from digits import Rows
-from feature_ridge import FeatureRidge, folds_of, held_out_errors
+from feature_ridge import error_of, held_out_errors
 from patches import load_turned_digits
 from report import parser_of, table, versions, write_record
 from sklearn.svm import SVC
@@ -101,8 +101,7 @@ def features(kind: Any, size: int, train: Rows, test: Rows) -> Line:
     made = kind(turns(), Gaussian(sigma), size, random_state=0).fit(train[0])
     rows, asked = made.transform(train[0]), made.transform(test[0])
     middle = time.perf_counter()
-    ridge = FeatureRidge(rows, train[1], folds_of(train[1]))
-    error = float(np.mean(ridge.predict(asked, ridge.solve(penalty)) != test[1]))
+    error = error_of((rows, train[1]), (asked, test[1]), penalty)
     spent, params = time.perf_counter() - middle, {"sigma": sigma, "penalty": penalty}
     kernel_error = made.kernel_error_.frobenius
     return Line(error, len(test[1]), middle - start, spent, params, kernel_error)
