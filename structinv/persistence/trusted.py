@@ -18,7 +18,7 @@ from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..kernels.combinations import Product, Scaled, Sum
 from ..kernels.custom_kernels import CallableKernel, PrecomputedKernel
-from ..kernels.indefinite import PSDCorrectedKernel, ShiftedKernel
+from ..kernels.indefinite import PSDCorrectedKernel
 from ..losses.base import MoreauEnvelope
 from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles.cache import Cache
@@ -34,7 +34,7 @@ _REGISTERED = (kind for family in _FAMILIES for kind in family.REGISTRY.values()
 OWN: frozenset[type] = frozenset(each for each in (*_NAMED, *_REGISTERED) if isinstance(each, type)) | {
     *(Affine, BoundFunctional, Cache, CallableKernel, ConcatenatedLoss, Evidence, ImageChanges),
     *(KernelError, MoreauEnvelope, PatchGrid, PatchScaling, PrecomputedKernel, Product),
-    *(PSDCorrectedKernel, Representers, Scaled, ShiftedKernel, StandIn, Stream, StreamSum, Sum),
+    *(PSDCorrectedKernel, Representers, Scaled, StandIn, Stream, StreamSum, Sum),
     *(TokenEdits, TokenVectorizer),
 }
 
