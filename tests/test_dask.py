@@ -18,9 +18,8 @@ from distributed import Client
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantLinearSVR
-from structinv.dask import DaskInvariantLinearSVC, DaskInvariantLinearSVR
+from structinv.dask import DaskInvariantLinearSVC, DaskInvariantLinearSVR, bundle
 from structinv.dask import cluster as cluster_of_fits
-from structinv.dask.bundle import MultiCutBundle
 from structinv.dask.group import _CACHED
 from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FAdd, FDrop
@@ -191,11 +190,12 @@ def test_a_search_fits_rows_in_memory(mails):
     assert search.score(X, y) > 0.9
 
 
-def test_few_planes_do(client, mails):
+def test_few_planes_do(monkeypatch, client, mails):
+    monkeypatch.setattr(bundle, "PLANES", (4, 4))
     X, y = mails
     blocks = blocks_of(X, y, [150, 250])
     optimum = InvariantLinearSVC(FDrop(3), C=1e-3, tol=1e-5, random_state=0).fit(X, y)
-    found = model_on(client, FDrop(3), solver=MultiCutBundle(max_planes=4), warm_start=True).fit(blocks)
+    found = model_on(client, FDrop(3), warm_start=True).fit(blocks)
     check_bounds(found, optimum, 1e-3)
     assert np.bincount(found.solution_.planes.blocks).max() <= 4
 
@@ -203,7 +203,7 @@ def test_few_planes_do(client, mails):
 def test_a_driver_without_memory_for_the_planes_is_refused(monkeypatch, client, mails):
     X, y = mails
     monkeypatch.setattr(resources, "free_memory", lambda: 1e4)
-    raises(client, "use a smaller max_planes", blocks_of(X, y, [400]), error=MemoryError)
+    raises(client, "use solver='bmrm', or fewer features", blocks_of(X, y, [400]), error=MemoryError)
 
 
 def test_a_warm_start_goes_on_from_all_planes(client, mails):
@@ -343,7 +343,6 @@ def test_refusals_name_the_partition(client, mails):
         client, "solver must be 'auto', 'bundle'", rows, labels, solver=structinv.solvers.FrankWolfe()
     )
     raises(client, "solver must be one of", rows, labels, solver="pegasos")
-    raises(client, "sweeps must be", rows, labels, solver=MultiCutBundle(sweeps=0))
 
 
 def test_a_fit_without_a_client_is_refused(mails):

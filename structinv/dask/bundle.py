@@ -11,7 +11,6 @@ from ..dual.base import join_planes
 from ..solvers.base import Bounds, Solver
 from ..terms import Objective
 from ..terms.planes import PlaneSet, WorkingSet
-from ..utils.parameters import check_integer
 from .group import Request, Response
 from .packed import pack
 
@@ -25,6 +24,8 @@ MOST_PASSES = 300
 BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
 # Number of row updates per group and round, and maximum number of sweeps.
 ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
+# Number of rounds without weight after which a plane is removed.
+MOST_IDLE = 3
 # Number of rounds without losses of all groups, after which a separate pass computes the objective.
 ROUNDS_WITHOUT_VALUE = 10
 
@@ -75,36 +76,14 @@ class MultiCutBundle(Solver):
     dual value never decreases, even if results are late or lost.
     """
 
-    def __init__(
-        self, sweeps: int | None = None, max_idle: int = 3, max_planes: int | None = None
-    ) -> None:
-        self.sweeps = sweeps
-        self.max_idle = max_idle
-        self.max_planes = max_planes
-
     def validate(self, objective: Objective) -> None:
-        check_integer("sweeps", self.sweeps, optional=True)
-        check_integer("max_idle", self.max_idle)
-        check_integer("max_planes", self.max_planes, least=4, optional=True)
+        """Accept all objectives of partitions."""
 
     def memory(self, n_groups: int, size: int) -> float:
         """Compute the memory of the driver for its planes."""
-        most = n_groups * self._most_planes(n_groups, size)
+        most = n_groups * most_planes(n_groups, size)
         # Adding planes copies all of them. Responses and shares need memory also.
         return 8.0 * ((2.0 * most + 5.0 * n_groups) * size + 3.0 * most**2)
-
-    def _most_planes(self, n_groups: int, size: int) -> int:
-        """Return the maximum number of planes per group."""
-        if self.max_planes is not None:
-            return self.max_planes
-        least, most = PLANES
-        return int(min(max(BYTES_OF_PLANES / (16.0 * n_groups * size), least), most))
-
-    def _sweeps(self, sizes: np.ndarray) -> int:
-        """Return the maximum number of sweeps per round, for groups of these sizes."""
-        if self.sweeps is not None:
-            return self.sweeps
-        return int(min(max(ROWS_OF_A_ROUND // sizes.max(), 1), MOST_SWEEPS))
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
@@ -119,7 +98,7 @@ class MultiCutBundle(Solver):
     def step(self, objective: Objective, state: BundleState) -> None:
         # Each group returns two planes; then the quadratic program is solved.
         term: PartitionedTerm = objective.terms[0]  # type: ignore[assignment]
-        sigma, sweeps = float(np.sqrt(term.n_blocks)), self._sweeps(term.sizes)
+        sigma, sweeps = float(np.sqrt(term.n_blocks)), _most_sweeps(term.sizes)
         requests = {p: Request(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
         responses = term.request(state.f, requests, objective.out_of_time)
         objective.oracle_calls += sum(response.rows for response in responses)
@@ -150,8 +129,8 @@ class MultiCutBundle(Solver):
         highest, _ = bundle.block_values(state.f)
         rise = np.zeros(len(highest))
         np.maximum.at(rise, blocks, offsets - normals @ state.f - highest[blocks])
-        bundle.prune(self.max_idle)
-        bundle.merge(self._most_planes(len(bundle.weights), len(state.f)) - 2)
+        bundle.prune(MOST_IDLE)
+        bundle.merge(most_planes(len(bundle.weights), len(state.f)) - 2)
         bundle.add(normals, offsets, blocks)
         bundle.ascend(state.f.copy(), SHARE_OF_PROMISE * float(rise.sum()), MOST_PASSES)
 
@@ -170,3 +149,14 @@ class MultiCutBundle(Solver):
         return PlaneSet(
             bundle.normals[used], bundle.offsets[used], bundle.blocks[used], bundle.alphas[used]
         )
+
+
+def most_planes(n_groups: int, size: int) -> int:
+    """Return the maximum number of planes per group."""
+    least, most = PLANES
+    return int(min(max(BYTES_OF_PLANES / (16.0 * n_groups * size), least), most))
+
+
+def _most_sweeps(sizes: np.ndarray) -> int:
+    """Return the maximum number of sweeps per round, for groups of these sizes."""
+    return int(min(max(ROWS_OF_A_ROUND // sizes.max(), 1), MOST_SWEEPS))

@@ -15,7 +15,6 @@ from ..estimators.regressor import as_targets, refuse_targets
 from ..estimators.row_shapes import for_oracle
 from ..estimators.target_labels import check_one_kind, check_targets, class_factors
 from ..oracles import InvarianceOracle
-from ..solvers import Solver
 from ..structures import Regression
 from .linear import DaskLinearMachine
 from .machine import check_positive, result_of
@@ -59,7 +58,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     ----------
     oracle, C : object
         Same as in `InvariantLinearSVC`.
-    solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
+    solver : {"auto", "bundle", "bmrm"}, default="auto"
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     tol, max_seconds, random_state, verbose : object
@@ -114,7 +113,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
 
     _: KW_ONLY
     client: Any = None
-    solver: str | Solver = "auto"
+    solver: str = "auto"
 
     _local_type = InvariantLinearSVC
     _summarize = staticmethod(summary_of_labels)
@@ -216,7 +215,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     ----------
     oracle, C : object
         Same as in `InvariantLinearSVR`.
-    solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
+    solver : {"auto", "bundle", "bmrm"}, default="auto"
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     tol, max_seconds, random_state, verbose : object
@@ -268,7 +267,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 
     _: KW_ONLY
     client: Any = None
-    solver: str | Solver = "auto"
+    solver: str = "auto"
 
     _local_type = InvariantLinearSVR
     _summarize = staticmethod(summary_of_targets)

@@ -45,7 +45,7 @@ from .collections import (
     precision,
 )
 from .partition import Recipe, errors_of, refuse_other_indices, widened
-from .rows import FAN_IN, DistributedRows
+from .rows import DistributedRows
 from .term import PartitionedTerm
 
 
@@ -74,11 +74,8 @@ class DaskMachine(InvariantEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.solver, Solver) and not isinstance(self.solver, (MultiCutBundle, BMRM)):
-            raise ValueError(
-                "solver must be 'auto', 'bundle', 'bmrm', a MultiCutBundle or a BMRM, got "
-                f"{self.solver!r}"
-            )
+        if isinstance(self.solver, Solver):
+            raise ValueError(f"solver must be 'auto', 'bundle' or 'bmrm', got {self.solver!r}")
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -141,10 +138,8 @@ class DaskMachine(InvariantEstimator):
 
     def _in_memory(self) -> Any:
         """Return the unfitted estimator without Dask, with the same parameters."""
-        parameters = self.get_params(deep=False)
-        if not isinstance(self.solver, Solver) or isinstance(self.solver, MultiCutBundle):
-            parameters["solver"] = {"bmrm": "bmrm"}.get(str(self.solver), "auto")
-        return self._local_type(**parameters)
+        solver = "bmrm" if self.solver == "bmrm" else "auto"
+        return self._local_type(**{**self.get_params(deep=False), "solver": solver})
 
     def _learn_from(self, fitted: Any) -> Self:
         for name, value in learned_attributes(fitted).items():
@@ -186,23 +181,18 @@ class DaskMachine(InvariantEstimator):
         rows: DistributedRows = problem.rows
         space = self._space(problem)
         n_groups = min(len(rows.facts), self._groups_before() or rows.cluster.n_threads)
-        needed = linear_functions(space.size, 1) + self._memory_of_planes(n_groups, space.size)
+        planes = 8.0 * 2 * n_groups * space.size
+        if self.solver != "bmrm":
+            planes = MultiCutBundle().memory(n_groups, space.size)
         check_memory(
             f"planes of {space.size} weights for {n_groups} groups of partitions",
-            needed,
-            "use a smaller max_planes of MultiCutBundle, solver='bmrm', or fewer features",
+            linear_functions(space.size, 1) + planes,
+            "use solver='bmrm', or fewer features",
         )
         recipe = Recipe(type(self)._of_block, self._in_memory(), problem.oracle, problem.labels, space)
         n_rows = np.array([each.shape[0] for each in rows.facts])
         sizes = np.array([n_rows[group].sum() for group in rows.bind(recipe, n_groups)])
         return Objective(space, [PartitionedTerm(rows.cluster, space.n_outputs, sizes, rows.dtype)])
-
-    def _memory_of_planes(self, n_groups: int, size: int) -> float:
-        """Return the number of bytes of the driver's planes."""
-        if self.solver == "bmrm" or isinstance(self.solver, BMRM):
-            return 8.0 * 2 * n_groups * size
-        solver = self.solver if isinstance(self.solver, MultiCutBundle) else MultiCutBundle()
-        return solver.memory(n_groups, size)
 
     def _groups_before(self) -> int | None:
         """Return the number of groups of a checkpoint or of the last fit, or None."""
@@ -271,14 +261,11 @@ class DaskMachine(InvariantEstimator):
         return float(correct / weight)
 
     def _summed(self, function: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
-        """Return the sum of a function over all partitions, added on the workers."""
+        """Return the sum of a function over all partitions."""
         n = len(pieces("X", X))
         labels = cut_like("y", y, X, n)
         weights = [None] * n if sample_weight is None else cut_like("sample_weight", sample_weight, X, n)
-        parts = self._each(function, X, labels, weights)
-        while len(parts) > 1:
-            parts = [delayed(sum)(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        total: np.ndarray = self._computed(parts)[0]
+        total: np.ndarray = np.sum(self._computed(self._each(function, X, labels, weights)), axis=0)
         return total
 
     def _computed(self, parts: list[Delayed]) -> list[Any]:

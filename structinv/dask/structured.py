@@ -14,7 +14,6 @@ from ..estimators import InvariantStructuredSVC
 from ..estimators.callbacks import with_callbacks
 from ..estimators.problem import Problem
 from ..oracles import InvarianceOracle
-from ..solvers import Solver
 from ..spaces import ExplicitSpace
 from ..structures import Structure
 from ..structures.label_codes import encode_labels
@@ -47,7 +46,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
         with a method `prepared` also needs `summary` and `prepared_by`.
     C : object
         Same as in `InvariantStructuredSVC`.
-    solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
+    solver : {"auto", "bundle", "bmrm"}, default="auto"
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     tol, max_seconds, random_state, verbose : object
@@ -112,7 +111,7 @@ n_features_in_, feature_names_in_
 
     _: KW_ONLY
     client: Any = None
-    solver: str | Solver = "auto"
+    solver: str = "auto"
 
     _local_type = InvariantStructuredSVC
     _of_block = staticmethod(problem_of_examples)
