@@ -16,8 +16,10 @@ from structinv import InvariantLinearSVC, InvariantSVC, certify
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, Status
 
+from .covering import one_in
 from .oracle_cases import CASES, rows
 from .oracle_cases import D as CASE_D
+from .random_edits import EDITS, beaten
 from .test_linear_svc import mails
 
 D = 4
@@ -392,3 +394,17 @@ def test_training_for_an_oracle_raises_what_is_certified(oracle):
         for kind in (None, oracle)
     )
     assert trained.certify(X, y).accuracy > plain.set_params(oracle=oracle).certify(X, y).accuracy
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("edits", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", one_in(2, CASES), ids=str)
+def test_no_random_edit_beats_a_certificate(case, edits):
+    """Members that are drawn independently of `support` never fall below a margin."""
+    made, below, _ = beaten(case, edits, seed=1)
+    assert made >= edits
+    assert below == 0
+
+
+def test_every_oracle_has_edits():
+    assert {case.name for case in CASES} == set(EDITS)

@@ -247,9 +247,7 @@ def test_paths_and_intervals_are_checked_before_work(tmp_path):
     for path in (tmp_path, tmp_path / "absent" / "fit.npz"):
         with pytest.raises(ValueError, match="checkpoint must be a file in an existing folder"):
             InvariantLinearSVC(checkpoint=path).fit(X, y)
-    with pytest.raises(
-        ValueError, match="checkpoint requires a solver that can continue an earlier fit"
-    ):
+    with pytest.raises(ValueError, match="checkpoint requires a solver that can continue an earlier"):
         RepresenterClassifier(solver="cvxpy", checkpoint=tmp_path / "fit.npz").fit(X, y)
 
 

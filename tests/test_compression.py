@@ -381,9 +381,7 @@ def test_unsupported_models_raise():
         fitted("laplacian").compress(n_support=3, points="moved")
     X, y = [np.eye(3)[[0, 1]], np.eye(3)[[2, 1]]], [["a", "b"], ["c", "b"]]
     linear = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
-    with pytest.raises(
-        ValueError, match="compress requires support vectors, but a model with kernel='linear'"
-    ):
+    with pytest.raises(ValueError, match="compress requires support vectors, but a model"):
         linear.compress(0.1)
 
 
@@ -401,9 +399,7 @@ def test_compression_requires_a_positive_semi_definite_kernel():
 
     with pytest.warns(IndefiniteKernelWarning):
         model = InvariantSVC(kernel=bad, C=0.1, tol=0.5, random_state=0).fit(X, y)
-    with pytest.raises(
-        ValueError, match="compress requires a positive semi-definite kernel, .* go from -"
-    ):
+    with pytest.raises(ValueError, match="compress requires a positive semi-definite kernel, .* go"):
         model.compress(0.1)
     kernel = psd_corrected(structinv.kernels.CallableKernel(bad), X)
     model = InvariantSVC(kernel=kernel, random_state=0).fit(X, y)

@@ -173,15 +173,6 @@ def test_invalid_parameters_raise_before_the_fit(oracle, error, words):
 
 
 class TestProtected:
-    def test_protected_equals_a_subset_of_allowed_features(self):
-        rng = np.random.default_rng(0)
-        X, y = (rng.random((50, 8)) < 0.3).astype(float), np.arange(50) % 2
-        X[:, :2] += y[:, None]
-        one = InvariantLinearSVC(Protected(FAdd(2), [0, 5]), tol=1e-8, random_state=0).fit(X, y)
-        other = FAdd(2, allowed=[1, 2, 3, 4, 6, 7])
-        same = InvariantLinearSVC(other, tol=1e-8, random_state=0).fit(X, y)
-        assert one.solution_.primal == pytest.approx(same.solution_.primal, rel=1e-7)
-
     def test_upper_bounds_include_protected_features(self):
         class Wide(Ellipsoid):
             """Answers with a bound of its own."""

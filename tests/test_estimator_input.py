@@ -64,9 +64,7 @@ def test_texts_are_refused_after_the_fit():
 def test_parameters_of_an_absent_oracle_are_refused():
     with pytest.raises(ValueError, match="oracle__radius requires an oracle, got oracle=None"):
         InvariantLinearSVC().set_params(oracle__radius=1.0)
-    with pytest.raises(
-        ValueError, match="vectorizer__min_df requires a vectorizer, got vectorizer=None"
-    ):
+    with pytest.raises(ValueError, match="vectorizer__min_df requires a vectorizer, got"):
         InvariantTextClassifier().set_params(vectorizer__min_df=2)
     model = InvariantLinearSVC().set_params(oracle=Box(0.1), oracle__radius=1.0)
     assert model.oracle.radius == 1.0

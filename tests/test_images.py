@@ -476,12 +476,7 @@ def test_dtype_is_that_of_the_images(oracle, dtype, out):
         (Rotations(10), 10, ValueError, "shape must be .*not square.*10 features"),
         (Rotations(10, shape=(3, 3)), 10, ValueError, "10 features of X, got .*9 values"),
         (Rotations(10, shape=(16, 16, 16)), 4096, ValueError, r"channels.*\(16, 16, 16\).*volumes"),
-        (
-            Rotations(10, shape=(3, 4, 5)),
-            60,
-            ValueError,
-            r"channels, got \(3, 4, 5\): pass ImageShape\(3, 4, 5\)",
-        ),
+        (Rotations(10, shape=(3, 4, 5)), 60, ValueError, r"channels, got \(3, 4, 5\): pass"),
         (Rotations(10, shape=(0, 4)), 0, ValueError, "height"),
         (Rotations(), 16, TypeError, "degrees"),
         (Rotations(10, interval=(0, 1)), 16, ValueError, "degrees must be None if interval is given"),
@@ -524,10 +519,7 @@ VIEWS = {
     ("rows", "message"),
     [
         # As many features as a square image would have, if the second axis were the features.
-        (
-            np.zeros((3, 16, 16)),
-            r"X must have shape \(n_samples, n_features\), one row per image, .*: pass X.reshape",
-        ),
+        (np.zeros((3, 16, 16)), r"X must have shape \(n_samples, n_features\), one row per image"),
         (np.zeros(16), r"X must have shape \(n_samples, n_features\).*got \(16,\)"),
         (np.zeros((16, 16)) + 1j, "X must contain real numbers, got complex128"),
         (np.zeros((3, 15)), "shape must be .*not square.*15 features"),

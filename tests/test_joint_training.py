@@ -18,6 +18,7 @@ from .joint_cases import CASE, FEATURES, JOINT, LABELS, objective, optimum
 from .problems import assert_brackets
 
 FRANK_WOLFE, PLANES = FrankWolfe(), [SVMStruct(), BMRM()]
+N_PAIRWISE = Sequence().n_pairwise(LABELS)
 
 
 @cache
@@ -56,13 +57,7 @@ def test_a_stream_of_examples_brackets_the_optimum(case):
 )
 def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_mb):
     terms = objective(case).terms
-    space = KernelSpace(
-        Linear(),
-        FEATURES,
-        LABELS,
-        cache_mb=cache_mb,
-        n_pairwise=Sequence().n_pairwise(LABELS),
-    )
+    space = KernelSpace(Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_pairwise=N_PAIRWISE)
     found = solve(Objective(space, terms), FrankWolfe(), Gap(1e-6), random_state=0)
     assert found.primal == pytest.approx(best(case.name), rel=1e-5)
     assert_brackets(found, best(case.name))
@@ -71,13 +66,7 @@ def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_m
 @pytest.mark.parametrize("cache_mb", [100.0, 0.0])
 def test_all_members_of_a_shared_change_are_one_list(cache_mb):
     term = objective(CASE["shared"]).terms[0]
-    space = KernelSpace(
-        Linear(),
-        FEATURES,
-        LABELS,
-        cache_mb=cache_mb,
-        n_pairwise=Sequence().n_pairwise(LABELS),
-    )
+    space = KernelSpace(Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_pairwise=N_PAIRWISE)
     solution = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0)
     assert len(space.atoms.pools) == 1
     _, members = space.atoms.origins[solution.f.support()].T

@@ -292,12 +292,6 @@ def test_planes_of_a_smaller_set_start_a_larger_one():
     assert solution.history[0].dual > 0
 
 
-def test_the_space_must_have_transitions():
-    space = KernelSpace(Gaussian(2.0), D, LABELS)
-    with pytest.raises(ValueError, match="n_pairwise"):
-        problem("identity", Gaussian(2.0), space=space)
-
-
 def test_unsupported_states_have_a_reason():
     this = problem("identity", Gaussian(2.0), cache_mb=0.0)
     assert "is not complete" in refusals(this.terms[0], this.space)["labelings"]

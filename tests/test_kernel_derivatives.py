@@ -178,9 +178,7 @@ def test_declared_inputs_are_those_that_partials_read():
         (Gaussian() * Matern(), True, False),
     ):
         assert (kernel.uses_distances, kernel.uses_products) == (distances, products)
-    with pytest.raises(
-        ValueError, match=r"distances must be an array for Gaussian\(sigma=1.0\), got None"
-    ):
+    with pytest.raises(ValueError, match=r"distances must be an array for Gaussian\(sigma=1.0\), got"):
         kernel_partials(Gaussian(), None, np.ones(1), 0)
     with pytest.raises(ValueError, match=r"products must be an array for Linear\(\), got None"):
         kernel_partials(Gaussian() + Linear(), np.ones(1), None, 0)

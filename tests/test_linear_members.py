@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv import InvariantLinearSVC
 from structinv.dual import dual_state
 from structinv.dual import linear_member_state as linear_members
 from structinv.dual.linear_member_state import LinearMemberState
@@ -200,18 +199,6 @@ def test_plane_tol_leaves_members_out():
     assert loose.status in (Status.WITHIN_PLANE_TOL, Status.CONVERGED)
     assert loose.primal - loose.dual <= 0.5 * np.sum(setting.weights) + 1e-3
     assert len(loose.planes) <= len(tight.planes)
-
-
-def test_a_fitted_classifier_is_pickled_with_its_planes():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((60, D)), np.arange(60) % 3
-    model = InvariantLinearSVC(SOME.oracle, C=0.1, warm_start=True, random_state=0).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    assert type(again.solution_.planes.normals) is TensorRows
-    np.testing.assert_array_equal(again.coef_, model.coef_)
-    np.testing.assert_array_equal(
-        again.solution_.planes.normals.toarray(), model.solution_.planes.normals.toarray()
-    )
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if not s.slack], ids=str)

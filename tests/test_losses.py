@@ -342,11 +342,7 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
         (ConcatenatedLoss([], []), ValueError, "losses must have at least one loss"),
         (ConcatenatedLoss([Hinge(), 3], [1, 1]), TypeError, r"losses\[1\] must be a ScalarLoss, got 3"),
         (ConcatenatedLoss([Hinge()], [-1]), ValueError, "sizes must be integers of at least 0, got -1"),
-        (
-            ConcatenatedLoss([Hinge()], [1, 2]),
-            ValueError,
-            "sizes must have one number for each of 1 losses",
-        ),
+        (ConcatenatedLoss([Hinge()], [1, 2]), ValueError, "sizes must have one number for each of 1"),
     ],
     ids=repr,
 )

@@ -79,12 +79,7 @@ SQUARE = r"shape must be square for axes='both', got \(8, 2\)"
     [
         (TURNS, None, X, "n_draws must be an integer, because Rotations has no finite list"),
         (Box(0.1), None, X, "n_draws must be an integer, because Box has no finite list"),
-        (
-            Permutations((8, 2)),
-            None,
-            X,
-            "n_draws must be an integer, because Permutations has no finite list",
-        ),
+        (Permutations((8, 2)), None, X, "n_draws must be an integer, because Permutations has no"),
         (Flip().only_for([1]), 2, X, "oracle must not depend on labels"),
         (Weighted(Flip(), [1.0]), None, X, "weights must have 2 entries"),
         (Weighted(TURNS, [1.0, 1.0]), None, X, "oracle must be finite"),

@@ -153,21 +153,6 @@ def test_estimators_of_structinv_use_their_certify():
         np.testing.assert_array_equal(certificate.margins, expected.margins)
 
 
-def test_the_second_class_is_the_positive_one():
-    X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
-    model = LogisticRegression(C=100.0).fit(X, [7, 7, 3, 3])
-    assert certify(model, Box(0.5), X, [7, 7, 3, 3]).accuracy == 1.0
-    assert certify(model, Box(0.5), X, [3, 3, 7, 7]).accuracy == 0.0
-    assert certify(model, Box(1.5), X, [7, 7, 3, 3]).correct.tolist() == [True, False, False, True]
-
-
-def test_without_labels_predictions_are_certified():
-    X, y = rows()
-    model = RidgeClassifier().fit(X, y)
-    same = certify(model, Box(0.2), X, model.predict(X))
-    np.testing.assert_array_equal(certify(model, Box(0.2), X).margins, same.margins)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_certificates_of_sparse_rows_and_other_dtypes(dtype):
     rng = np.random.default_rng(1)

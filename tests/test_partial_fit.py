@@ -138,9 +138,7 @@ def test_wrong_batches_leave_the_model_as_it_was():
     X, y = counts()
     model = streaming().partial_fit(X, y)
     before = {name: value for name, value in vars(model).items() if name.endswith("_")}
-    with pytest.raises(
-        ValueError, match=r"y must contain only labels of the classes \['a' 'b'\], got 'z'"
-    ):
+    with pytest.raises(ValueError, match=r"y must contain only labels of the classes \['a' 'b'\], got"):
         model.partial_fit(X, np.where(y == "a", "z", y))
     with pytest.raises(ValueError, match="classes must be those of the first batch"):
         model.partial_fit(X, y, classes=["a", "z"])

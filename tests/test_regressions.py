@@ -251,9 +251,7 @@ def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
 def test_members_of_a_union_are_asked_for_by_numbers_it_has():
     bound = (Shifts(1, shape=(2, 2)) | Shifts(2, shape=(2, 2))).bind(np.ones((2, 4)))
     for index in ([-1, 0], [0, 9]):
-        with pytest.raises(
-            ValueError, match="index must contain numbers of perturbed samples, from 0 to 8"
-        ):
+        with pytest.raises(ValueError, match="index must contain numbers of perturbed samples, from 0"):
             bound.changes().points(slice(None), np.array(index))
 
 

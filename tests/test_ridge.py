@@ -13,12 +13,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from structinv import OrbitRidge
 from structinv.estimators import ridge_systems
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.oracles import Flip, Rotations
+from structinv.oracles import Flip
 
 ROUTES = {"factors": (1e-3, 0.1, 2.0), "eigenvectors": (1e-3, 1e-2, 0.05, 0.1, 0.5, 1.0, 2.0)}
 
@@ -215,17 +214,6 @@ def test_under_means_over_changes_it_is_the_ridge_of_their_table():
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
 
 
-def test_a_grid_reaches_the_oracle_inside_the_kernel():
-    X, y = images()
-    oracle = Rotations(interval=(-90, 90), distribution="normal", spread=5.0)
-    model = OrbitRidge(OrbitMean(oracle, Gaussian(), n_draws=3))
-    grid = {"kernel__oracle__spread": [5.0, 30.0], "kernel__kernel__sigma": [1.0, 4.0]}
-    search = GridSearchCV(model, grid, cv=2).fit(X.reshape(30, 16), y)
-    assert len(set(np.round(search.cv_results_["mean_test_score"], 12))) == 4
-    folds = cross_val_predict(OrbitRidge("precomputed"), X.reshape(30, 16) @ X.reshape(30, 16).T, y)
-    assert folds.shape == y.shape
-
-
 def test_tables_of_float32_are_enough_for_their_digits():
     X, y = numbers(n=200)
     exact = OrbitRidge(Gaussian(2.0), alphas=1e-2).fit(X, y)
@@ -243,9 +231,7 @@ def test_indefinite_kernels_are_errors_of_kernel_ridge():
     X, y = numbers()
     distances = np.sqrt(np.maximum(2.0 - 2.0 * Gaussian().matrix(X, X), 0.0))
     for alphas in (*ROUTES.values(), 100.0):
-        with pytest.raises(
-            ValueError, match="kernel must be positive semi-definite.* eigenvalues from -"
-        ):
+        with pytest.raises(ValueError, match="kernel must be positive semi-definite.* eigenvalues"):
             OrbitRidge("precomputed", alphas=alphas).fit(distances, y)
     skew = Gaussian().matrix(X, X)
     skew[0, 1] += 0.1

@@ -168,25 +168,10 @@ def test_sparse_rows_and_protected_features():
         np.testing.assert_array_equal(one.detected[name], other.detected[name])
 
 
-def test_pipelines_of_documents():
-    pages = [" ".join(f"w{j}" for j in np.flatnonzero(x)) or "none" for x in X]
-    pipe = make_pipeline(CountVectorizer(binary=True), LinearSVC(C=0.1)).fit(pages, Y)
-    curve = security_curve(
-        {"pipe": pipe}, pages, Y, oracle=FAdd(1), n_changes=[0, 2], label="bad", max_fpr=0.2
-    )
-    rates = curve.detected["pipe"]
-    assert rates[0] > rates[1] > 0
-
-
-def test_the_plot_has_one_line_per_model():
-    curve = security_curve(models(), X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad")
-    axes = curve.plot().ax_
-    assert [line.get_label() for line in axes.lines] == ["plain", "logistic", "robust"]
-
-
 def test_print_and_plot_have_the_same_words():
     curve = security_curve(models(), X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad")
     axes = curve.plot().ax_
+    assert [line.get_label() for line in axes.lines] == ["plain", "logistic", "robust"]
     title, head, *_ = str(curve).splitlines()
     assert head.split() == ["edits", "0", "1"]
     assert "number of edits" in axes.get_xlabel()
@@ -218,7 +203,7 @@ def test_print_and_plot_have_the_same_words():
         (
             {"models": {"a": FixedThresholdClassifier(MultinomialNB().fit(X, Y), threshold=2.0)}},
             ValueError,
-            "models['a'] always predicts the same label",
+            "models['a'] always predicts",
         ),
     ],
 )

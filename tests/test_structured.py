@@ -231,11 +231,7 @@ def test_bad_input_is_refused_by_name(given, error, message):
         ({"cost": "zero"}, ValueError, "cost must be one of"),
         ({"cost": [[0, 1]]}, ValueError, "cost must have shape"),
         ({"oracle": FDrop(1).only_for("z")}, ValueError, "'z'"),
-        (
-            {"class_weight": {"z": 1.0}},
-            ValueError,
-            "class_weight: labels must be among the classes .*, got 'z'",
-        ),
+        ({"class_weight": {"z": 1.0}}, ValueError, "class_weight: labels must be among the classes"),
         ({"structure": Sequence({("O", "O")})}, ValueError, "it forbids that of example"),
     ],
 )

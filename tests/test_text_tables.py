@@ -192,11 +192,7 @@ def test_rows_and_plain_texts_are_no_tables(content):
     ("content", "guess", "option"),
     [
         ("v1,v2\nham,Ok lar\n", "a table with a header", "pass --label-key"),
-        (
-            "a,b,label\n1,free money,x\n",
-            "a table with a header",
-            "pass --text-key if a column has texts",
-        ),
+        ("a,b,label\n1,free money,x\n", "a table with a header", "pass --text-key if a column has"),
         ("free money for you\n", "SVMlight rows", "pass --format"),
         ('{"body": "a", "label": "b"}\n', "JSON of texts", "pass --text-key"),
         ('{"text": "a", "kind": "b"}\n', "JSON of texts", "pass --label-key"),

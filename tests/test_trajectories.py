@@ -40,17 +40,9 @@ def along(X, t, powers):
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
         (Trajectory(row_powers, 2, resolution=1), ValueError, "resolution"),
         (Trajectory("powers", 2), TypeError, "function must be callable, got 'powers'"),
-        (
-            Trajectory(row_powers, 3),
-            ValueError,
-            r"function must return coefficients of shape \(8, 3, 5\)",
-        ),
+        (Trajectory(row_powers, 3), ValueError, r"function must return coefficients of shape"),
         (Trajectory(lambda X: X, 1), ValueError, r"of shape \(8, 1, 5\), got \(8, 5\)"),
-        (
-            Trajectory(lambda X: np.nan * X[:, None], 1),
-            ValueError,
-            "coefficients that are not finite",
-        ),
+        (Trajectory(lambda X: np.nan * X[:, None], 1), ValueError, "coefficients that are not finite"),
         (Trajectory(lambda X: 1j * X[:, None], 1), TypeError, "coefficients as real numbers"),
     ],
 )

@@ -13,7 +13,6 @@ from structinv.dual.addition_shares import share_out
 from structinv.dual.addition_state import AdditionState
 from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
 from structinv.dual.edit_state import EditState
-from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
@@ -283,12 +282,6 @@ def test_other_losses_are_refused_by_name():
     assert refusals(objective(FAdd(2)).terms[0], problem.space)["edits"] == (
         "nonzero features are not edited"
     )
-
-
-def test_protected_features_use_planes():
-    problem = objective(Protected(FEdit(2, add=0.5), [0, 1]).only_for(1))
-    assert isinstance(state_of(problem), PlaneCache)
-    assert not isinstance(state_of(problem), AdditionState)
 
 
 def test_empty_rows_and_long_rows():
