@@ -1,9 +1,7 @@
-"""Fitted models are stored by skops, joblib and pickle, and predict the same afterward."""
+"""Fitted models are stored by skops and pickle, and predict the same afterward."""
 
-import io
 import pickle
 
-import joblib
 import numpy as np
 import pytest
 import skops.io
@@ -64,12 +62,6 @@ def through_skops(model):
     return skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
 
 
-def through_joblib(model):
-    stream = io.BytesIO()
-    joblib.dump(model, stream)
-    return joblib.load(io.BytesIO(stream.getvalue()))
-
-
 def through_pickle(model):
     return pickle.loads(pickle.dumps(model))
 
@@ -92,14 +84,14 @@ def test_answers_survive_every_format(name):
     model, data = CASES[name]
     model = fitted(clone(model), data)
     expected = answers(model, data[0])
-    for store in (through_skops, through_joblib, through_pickle):
+    for store in (through_skops, through_pickle):
         again = store(model)
         assert type(again) is type(model)
         for found, before in zip(answers(again, data[0]), expected, strict=True):
             np.testing.assert_array_equal(found, before, strict=True)
 
 
-@pytest.mark.parametrize("store", [through_skops, through_joblib, through_pickle])
+@pytest.mark.parametrize("store", [through_skops, through_pickle])
 @pytest.mark.parametrize("status", Status)
 def test_a_status_stays_the_same_member(status, store):
     assert store({"status": status})["status"] is status
