@@ -270,7 +270,7 @@ class TestExplanations:
             (InvariantSVC(), "got InvariantSVC: use WorstCasesDisplay for worst cases of images"),
             (
                 InvariantStructuredSVC(Sequence()),
-                "got InvariantStructuredSVC: use position_margins for margins",
+                "got InvariantStructuredSVC: use its methods certify and worst_case",
             ),
             (make_pipeline(StandardScaler(), InvariantSVC()), "got InvariantSVC: use WorstCasesDisplay"),
             (LinearSVC(), "got LinearSVC: use structinv.certify for certificates of other linear"),

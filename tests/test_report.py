@@ -227,6 +227,13 @@ class TestContent:
             assert "image" in pages[name].names
         assert "image" not in pages["kernel"].names
 
+    @pytest.mark.filterwarnings("error")
+    def test_names_in_pictures_may_have_any_letters(self, tmp_path):
+        model, X, y = linear_images()
+        model.classes_ = np.array(["$a_", "x\u202e<b>", "\u65e5\u672c"])
+        text = written(tmp_path, model, X, model.classes_[y]).texts["decisive"]
+        assert all(name in text for name in ("\u65e5\u672c", "$a_", "x\\u202e<b>"))
+
     def test_names_of_columns_are_escaped(self, pages):
         assert f"{ATTACK}0" in pages["frame"].texts["decisive"]
 

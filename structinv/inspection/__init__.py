@@ -2,7 +2,6 @@
 
 from .explanation import Explanation, explain_edit
 from .image_displays import WorstCasesDisplay, name_changes
-from .positions import position_margins
 from .security import SecurityCurve, security_curve
 
 __all__ = [
@@ -11,6 +10,5 @@ __all__ = [
     "WorstCasesDisplay",
     "explain_edit",
     "name_changes",
-    "position_margins",
     "security_curve",
 ]

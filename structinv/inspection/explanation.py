@@ -31,7 +31,7 @@ from ..utils.ties import best_first, first_best
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
 # Functions for other models.
 _ADVICE = {
-    InvariantStructuredSVC: "position_margins for margins of sequences",
+    InvariantStructuredSVC: "its methods certify and worst_case for examples",
     InvariantSVC: "WorstCasesDisplay for worst cases of images",
 }
 

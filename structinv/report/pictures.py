@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from io import StringIO
 from typing import Any
@@ -32,7 +33,10 @@ def picture(draw: Callable[[Any], object], alt: str, width: float = 5.0, height:
     from matplotlib.figure import Figure
 
     stream = StringIO()
-    with matplotlib.style.context(["default", _STYLE, {"svg.hashsalt": alt}]):
+    style = matplotlib.style.context(["default", _STYLE, {"svg.hashsalt": alt}])
+    with style, warnings.catch_warnings():
+        # Browsers have the letters that a font of matplotlib lacks.
+        warnings.filterwarnings("ignore", "Glyph")
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
         figure.savefig(stream, format="svg", metadata=_NO_METADATA)

@@ -29,7 +29,7 @@ from ..utils.summaries import Table, percent
 from ..utils.ties import best_first
 from ..utils.visible import visible
 from .pictures import picture
-from .section import Content, Section, heading, share
+from .section import Content, Section, heading, label_table, share
 from .subject import Subject, short_name
 
 # Features in a list of decisive features, and in the table of an edit.
@@ -59,15 +59,10 @@ class RowSubject(Subject):
 
     def data(self) -> Section:
         labels, counts = np.unique(self.labels, return_counts=True)
-        _, units = self.unit
-        rows = [
-            (label_name(label), str(count), percent(count / counts.sum()))
-            for label, count in zip(labels, counts, strict=True)
-        ]
         largest = label_name(labels[np.argmax(counts)])
         content: Content = [
             f"The test data have {self.number_of(self.n_samples)}.",
-            Table("", ["label", units, "share"], rows),
+            label_table(labels, counts, self.unit[1]),
             f"Always predicting {largest}, the largest class, has an accuracy of "
             f"{percent(counts.max() / counts.sum())}.",
             *self.unknown_words(),

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..estimators.target_labels import label_name
 from ..utils.html import Html, escaped
 from ..utils.summaries import Table, percent
 
@@ -35,6 +36,15 @@ class Section:
 def heading(text: str) -> Html:
     """Return a heading inside a section."""
     return Html(f"<h3>{escaped(text)}</h3>")
+
+
+def label_table(labels: np.ndarray, counts: np.ndarray, noun: str) -> Table:
+    """Return the number and the share of each label."""
+    rows = [
+        (label_name(label), str(count), percent(count / counts.sum()))
+        for label, count in zip(labels, counts, strict=True)
+    ]
+    return Table("", ["label", noun, "share"], rows)
 
 
 def share(which: np.ndarray) -> str:

@@ -16,7 +16,7 @@ from ..utils.html import Html, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, number_of, percent
 from ..utils.ties import best_first
-from .section import Content, Section, heading, share
+from .section import Content, Section, heading, label_table, share
 from .subject import Subject
 
 _MOST_FEATURES = 8
@@ -59,14 +59,10 @@ class SentenceSubject(Subject):
 
     def data(self) -> Section:
         labels, counts = np.unique(self.labels, return_counts=True)
-        rows = [
-            (str(label), str(count), percent(count / counts.sum()))
-            for label, count in zip(labels, counts, strict=True)
-        ]
         content: list[str | Table] = [
             f"The test data have {self.number_of(self.n_samples)} with "
             f"{number_of(int(counts.sum()), 'token')}.",
-            Table("", ["label", "tokens", "share"], rows),
+            label_table(labels, counts, "tokens"),
         ]
         if self._unknown:
             content.append(unknown_labels_note(self.y, self._classes))

@@ -39,7 +39,8 @@ class Table:
         cells = [[shown(cell, _MOST_OF_A_CELL) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  " + "  ".join(self._padded(row, widths)).rstrip() for row in cells]
-        return "\n".join([visible(self.title), *lines, *map(visible, self.notes)])
+        title = [visible(self.title)] if self.title else []
+        return "\n".join([*title, *lines, *map(visible, self.notes)])
 
     def _padded(self, row: Sequence[str], widths: list[int]) -> list[str]:
         return [
