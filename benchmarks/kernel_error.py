@@ -1,28 +1,24 @@
-"""Approximation error and run time of features of the invariant kernel.
+"""Approximation error of features of the invariant kernel.
 
 The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from digits import MNIST, load_mnist
 from digits_speed import machine
-from report import Line, parser_of, show, table, versions
+from report import parser_of, table, versions, write_record
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
-from sklearn.kernel_approximation import Nystroem, RBFSampler
-from speed import take_turns
 
 from structinv.embeddings import OrbitFourier, OrbitNystroem
 from structinv.embeddings.base import KernelFeatures
 from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Identity, InvarianceOracle, Rotations
-from structinv.oracles.checked_lists import averaged
 
 DEGREES = 45.0
 HELD, TRAINED, FOR_LANDMARKS = 150, 10_000, 2000
@@ -92,54 +88,11 @@ def rate(curves: dict[str, Curve]) -> dict[int, float]:
     return {D: points[first][1] * float(np.sqrt(first / D)) for D in points}
 
 
-def speed_lines(train: np.ndarray, sigma: float, size: int, columns: int, repeats: int) -> list[Line]:
-    """Compare run times with scikit-learn and with bare matrix products."""
-    gamma, kernel = 0.5 / sigma**2, Gaussian(sigma)
-    lines = []
-    for dtype in (np.float64, np.float32):
-        X, name = train.astype(dtype), np.dtype(dtype).name
-        pairs = [
-            ("RBFSampler", OrbitFourier(None, kernel, columns), RBFSampler(gamma=gamma)),
-            ("Nystroem", OrbitNystroem(None, kernel, columns), Nystroem(gamma=gamma)),
-        ]
-        for reference, ours, theirs in pairs:
-            theirs.set_params(n_components=columns, random_state=0)
-            works = [partial(_fit_and_transform, one, X) for one in (ours, theirs)]
-            take_turns(works, 1)
-            seconds = np.median(take_turns(works, repeats)[0], axis=0)
-            work = f"no transformations, {reference}, {name}"
-            lines.append(Line(work, "<= 1", "", *seconds, seconds[0] / seconds[1]))
-        lines.append(_line_with_changes(X, kernel, size, columns, repeats))
-    return lines
-
-
-def _fit_and_transform(features: Any, X: np.ndarray, _: int) -> float:
-    return features.fit(X).transform(X)[0, 0]
-
-
-def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int, repeats: int) -> Line:
-    some = X[:2000]
-    features = OrbitFourier(rotations(size), kernel, columns).fit(some)
-    moved = averaged(rotations(size), X.shape[1]).adjoint(features.templates_)
-    assert moved is not None
-    moved = moved.reshape(-1, X.shape[1]).astype(X.dtype)
-    into = np.empty((len(some), len(moved)), dtype=X.dtype)
-    works = [
-        lambda _: features.transform(some)[0, 0],
-        lambda _: np.matmul(some, moved.T, out=into)[0, 0],
-    ]
-    take_turns(works, 1)
-    seconds = np.median(take_turns(works, repeats)[0], axis=0)
-    work = f"{size} transformations, products, {X.dtype.name}"
-    return Line(work, "<= 1.3", "", *seconds, seconds[0] / seconds[1])
-
-
 def main() -> None:
-    parser = parser_of(__doc__, repeats=5, data="mnist/")
+    parser = parser_of(__doc__, data="mnist/")
     parser.add_argument("--changes", nargs="+", type=int, default=[1, 5, 21])
     parser.add_argument("--columns", nargs="+", type=int, default=[50, 100, 200, 500, 1000, 2000, 5000])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--speed-columns", type=int, default=1000)
     options = parser.parse_args()
     name, train, test = load(options.data, np.random.default_rng(0))
     sigma = float(np.median(pdist(test)))
@@ -157,8 +110,7 @@ def main() -> None:
         changes = "no transformations" if size == 1 else f"{size} rotations"
         head = ["columns", *map(str, options.columns)]
         print(table(f"relative error, Frobenius, {changes}", head, rows, key=f"errors_{size}"))
-    lines = speed_lines(train, sigma, max(options.changes), options.speed_columns, options.repeats)
-    show("seconds", lines, options.record, "MNIST, 150 held-out rows", errors=found)
+    write_record(options.record, "MNIST, 150 held-out rows", errors=found)
 
 
 if __name__ == "__main__":

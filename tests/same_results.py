@@ -3,8 +3,8 @@
 A refactoring must not change results: write a record before and after it, and compare them. Cases are
 texts that are evaluated when they run. A removed name is therefore an error of its cases alone.
 
-    python benchmarks/same_results.py OUT.json
-    python benchmarks/same_results.py --compare A.json B.json
+    python tests/same_results.py OUT.json
+    python tests/same_results.py --compare A.json B.json
 """
 
 import argparse
