@@ -248,7 +248,7 @@ class PSDCorrectedKernel(Kernel):
         self.min_eigenvalue = min_eigenvalue
 
     def set_params(self, **params: Any) -> Self:
-        """Raise ValueError if parameters are given, as the correction depends on all of them."""
+        """Raise ValueError, since the correction depends on all parameters."""
         if params:
             raise ValueError(
                 f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}: "

@@ -16,7 +16,7 @@ from .coefficient_objectives import (
 
 
 class CoefficientMethod:
-    """Run of a method of `Representer` on coefficients, with one dual variable per functional.
+    """Method of `Representer` on coefficients, with a dual variable per functional.
 
     Shapes: `coefficients` (n,), `functionals` (n,), `free` (n_free * n_outputs,), `slopes` (n,).
     """
