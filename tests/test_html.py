@@ -133,7 +133,7 @@ def test_a_text_shows_its_edits():
 def test_parts_of_texts_join_to_both_texts(edit):
     texts = ["Free money, money now", "see you there", "", "lunch"]
     model = InvariantTextClassifier(edit, 2, C=10.0, random_state=0).fit(texts[:2], ["spam", "ham"])
-    parts = model.worst_case_parts(texts, ["spam", "ham", "ham", "ham"])
+    parts = model._worst_case_parts(texts, ["spam", "ham", "ham", "ham"])
     worst = model.worst_case(texts, ["spam", "ham", "ham", "ham"])
     for before, after, each in zip(texts, worst, parts, strict=True):
         assert "".join(text for kind, text in each if kind != "inserted") == before

@@ -98,7 +98,7 @@ def test_the_first_of_equal_tokens_is_edited(kind, ngram_range, binary, noise):
     for word in "jkl":
         gains[0, model.vectorizer_.vocabulary_[word]] = -1.0 - noise["jkl".index(word)]
     model.coef_ = gains
-    (parts,) = model.worst_case_parts([" ".join(words)], [1])
+    (parts,) = model._worst_case_parts([" ".join(words)], [1])
     edited = [text for kind, text in parts if kind == "deleted"]
     inserted = [text.strip() for kind, text in parts if kind == "inserted"]
     assert edited == ([] if kind == "add" else ["a", "b"]), parts

@@ -299,28 +299,12 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         list of str
             Edited texts. A placeholder word represents an inserted token without a feature.
         """
-        return list(map(after_edits, self.worst_case_parts(X, y, oracle=oracle)))
+        return list(map(after_edits, self._worst_case_parts(X, y, oracle=oracle)))
 
-    def worst_case_parts(
+    def _worst_case_parts(
         self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
     ) -> list[list[Part]]:
-        """Return the texts of `worst_case` in parts, which show the edits.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) of str
-            Texts.
-        y : array-like of shape (n_samples,) or None, default=None
-            True labels; the predictions by default.
-        oracle : TokenEdits, OnlyFor or None, default=None
-            Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
-            the training.
-
-        Returns
-        -------
-        list of list of (kind, text)
-            Parts of each text, in sequence: "kept", "deleted" or "inserted" with the text.
-        """
+        """Return the texts of `worst_case` in parts, each with its kind: kept, deleted or inserted."""
         texts, edits, restrict = self._read_with(X, self.oracle if oracle is None else oracle)
         labels = self._bound_labels(texts.rows, y)
         texts.reader.check(edits)
@@ -342,28 +326,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         """
         return self._check(X)
 
-    def rows_and_edits(self, X: Any, oracle: InvarianceOracle) -> tuple[Matrix, InvarianceOracle]:
-        """Transform texts to rows, and edits of their tokens to edits of these rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) of str
-            Texts.
-        oracle : TokenEdits or OnlyFor
-            Edits of tokens, for all texts or `only_for` some labels.
-
-        Returns
-        -------
-        rows : CSR matrix of shape (n_samples, n_features)
-            Rows of the vectorizer.
-        edits : InvarianceOracle
-            Oracle of all these rows, in this sequence.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `X` is not a list of texts, or if the oracle does not edit tokens.
-        """
+    def _rows_and_edits(self, X: Any, oracle: InvarianceOracle) -> tuple[Matrix, InvarianceOracle]:
+        """Return the rows of texts, and the oracle of all these rows for edits of tokens."""
         texts, edits, restrict = self._read_with(X, oracle)
         return texts.rows, restrict(texts.oracle(edits))
 

@@ -232,7 +232,7 @@ def _worst_case(
     """Return the worst case of one sample; for a text also its parts."""
     if not isinstance(model, InvariantTextClassifier):
         return model.worst_case(X, [label], oracle=oracle), None
-    (parts,) = model.worst_case_parts(X, [label], oracle=oracle)
+    (parts,) = model._worst_case_parts(X, [label], oracle=oracle)
     return [after_edits(parts)], parts
 
 

@@ -40,7 +40,7 @@ def checked_model(
     linear = LinearClassifier(before_steps(known.scores, steps, X), known.classes)
     given, points = X if at == "input" else to_last, None
     if isinstance(last, InvariantTextClassifier):
-        rows, oracle = last.rows_and_edits(given, oracle)
+        rows, oracle = last._rows_and_edits(given, oracle)
     else:
         oracle = shaped(oracle, steps[0] if steps else last, given)
         rows = _numbers(to_last, known)
