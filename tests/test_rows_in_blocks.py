@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -302,15 +303,6 @@ def test_a_killed_fit_goes_on_from_its_checkpoint(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("solver", [BMRM(), "bmrm", "frank_wolfe"])
-def test_solvers_of_sums_take_blocks(solver):
-    X, y = mail()
-    whole = InvariantLinearSVC(FDrop(3), C=0.01, random_state=0).fit(X, y).solution_
-    found = InvariantLinearSVC(FDrop(3), C=0.01, random_state=0, solver=solver).fit(MatrixRows(X), y)
-    assert found.solution_.dual <= whole.primal
-    assert whole.dual <= found.solution_.primal
-
-
 @pytest.mark.parametrize("solver", ["svmstruct", "interior_point", "pegasos", Pegasos()])
 def test_other_solvers_are_refused_by_name(solver):
     X, y = mail()
@@ -378,26 +370,29 @@ def test_a_state_of_several_labels_goes_on_from_what_it_packed(oracle):
     np.testing.assert_allclose(again.combination(), g, rtol=0, atol=1e-9)
 
 
-def test_several_classes():
-    X, y = mail()
-    y = y + (np.arange(len(y)) % 3 == 0)
-    common = {"C": 0.1, "random_state": 0}
-    whole = InvariantLinearSVC(FDrop(2), **common).fit(X, y)
-    blocks = InvariantLinearSVC(FDrop(2), **common).fit(MatrixRows(X), y)
+@pytest.mark.parametrize(
+    ("n_classes", "settings"),
+    [
+        (3, {}),
+        (2, {"loss": "squared_hinge", "tol": 1e-2}),
+        (2, {"loss": "logistic", "tol": 1e-2}),
+        (2, {"class_weight": {1: 2.0}}),
+        (2, {"solver": "bmrm", "C": 0.01}),
+        (2, {"solver": BMRM(), "C": 0.01}),
+    ],
+    ids=str,
+)
+def test_losses_classes_weights_and_solvers(n_classes, settings):
+    X, y = mail(200)
+    y = y + (n_classes == 3) * (np.arange(len(y)) % 3 == 0)
+    weight = np.where(np.arange(len(y)) % 4 == 0, 0.0, 1.5)
+    model = InvariantLinearSVC(FDrop(2), **{"C": 0.1, "random_state": 0, **settings})
+    whole = clone(model).fit(X, y, sample_weight=weight)
+    blocks = clone(model).fit(MatrixRows(X), y, sample_weight=weight)
     assert blocks.solution_.dual <= whole.solution_.primal
     assert whole.solution_.dual <= blocks.solution_.primal
     np.testing.assert_array_equal(blocks.classes_, whole.classes_)
     assert blocks.certify(MatrixRows(X), y).margins.shape == (len(y),)
-
-
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
-def test_smooth_losses(loss):
-    X, y = mail(200)
-    common = {"C": 0.1, "random_state": 0, "loss": loss, "tol": 1e-2}
-    whole = InvariantLinearSVC(FDrop(2), **common).fit(X, y).solution_
-    blocks = InvariantLinearSVC(FDrop(2), **common).fit(MatrixRows(X), y).solution_
-    assert blocks.dual <= whole.primal
-    assert whole.dual <= blocks.primal
 
 
 @pytest.mark.parametrize("oracle", [None, Box(0.1)])
@@ -412,16 +407,6 @@ def test_regression(oracle):
     bounds, same = blocks.certify(MatrixRows(X)), blocks.certify(X)
     np.testing.assert_allclose(bounds.lowest, same.lowest)
     np.testing.assert_allclose(bounds.highest, same.highest)
-
-
-def test_weights_of_samples_and_classes():
-    X, y = mail()
-    weight = np.where(np.arange(len(y)) % 4 == 0, 0.0, 1.5)
-    common = {"C": 0.1, "random_state": 0, "class_weight": {1: 2.0}}
-    whole = InvariantLinearSVC(FDrop(2), **common).fit(X, y, sample_weight=weight).solution_
-    blocks = InvariantLinearSVC(FDrop(2), **common).fit(MatrixRows(X), y, sample_weight=weight).solution_
-    assert blocks.dual <= whole.primal
-    assert whole.dual <= blocks.primal
 
 
 def test_the_same_seed_gives_the_same_bits():
