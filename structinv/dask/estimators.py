@@ -95,6 +95,13 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     structinv.InvariantLinearSVC : The same classifier for samples in memory or in files.
     DaskInvariantLinearSVR : Robust linear regressor on a Dask cluster.
 
+    Notes
+    -----
+    All methods also take Dask arrays and DataFrames, and lists of Delayed or Future. Only `fit` accepts
+    pairs of samples and labels. `predict`, `decision_function` and `worst_case` return lazy Dask arrays
+    for collections. The workers compute `score` and `certify`, which return the results of
+    `InvariantLinearSVC`.
+
     Examples
     --------
     >>> import dask.array as da
@@ -146,60 +153,16 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         )
 
     def decision_function(self, X: Any) -> Any:
-        """Compute the decision function.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without labels; only `fit` accepts pairs of samples and labels.
-
-        Returns
-        -------
-        dask Array or array of shape (n_samples,) or (n_samples, n_classes)
-            Scores: one per sample for two classes, otherwise one per class. Lazy for collections.
-        """
         if self._in_partitions(X):
             return self._lazily("decision_function", X)
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy, on the workers for collections.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without labels; only `fit` accepts pairs of samples and labels.
-        y : as in `fit`
-            True labels.
-        sample_weight : as in `fit`, optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            Weighted fraction of correct predictions.
-        """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         return self._accuracy(_weight_sums, X, y, sample_weight)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        """Certify predictions against all allowed perturbations.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without labels; only `fit` accepts pairs of samples and labels.
-        y : as in `fit`, optional
-            True labels. Without labels the certificate proves that predictions do not change.
-        oracle : InvarianceOracle, optional
-            Allowed perturbations. Default: those of the training.
-
-        Returns
-        -------
-        Certificate
-            Worst-case margins of all samples, computed on the workers for collections.
-        """
         if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
         return Certificate.join(self._certificates(X, *self._cut_like(X, y=y), oracle=oracle))
@@ -250,6 +213,12 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     structinv.InvariantLinearSVR : The same regressor for samples in memory or in files.
     DaskInvariantLinearSVC : Robust linear classifier on a Dask cluster.
 
+    Notes
+    -----
+    All methods also take Dask arrays and DataFrames, and lists of Delayed or Future. Only `fit` accepts
+    pairs of samples and targets. `predict` and `worst_case` return lazy Dask arrays for collections. The
+    workers compute `score` and `certify`, which return the results of `InvariantLinearSVR`.
+
     Examples
     --------
     >>> import dask.array as da
@@ -289,22 +258,6 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the coefficient of determination, on the workers for collections.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without targets; only `fit` accepts pairs of samples and targets.
-        y : as in `fit`
-            Targets.
-        sample_weight : as in `fit`, optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            R² of the predictions.
-        """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         sums = self._summed(_squares, X, y, sample_weight)
@@ -316,22 +269,6 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     def certify(
         self, X: Any, y: None = None, *, oracle: InvarianceOracle | None = None
     ) -> PredictionBounds:
-        """Bound predictions under all allowed perturbations.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without targets; only `fit` accepts pairs of samples and targets.
-        y : None
-            Not supported: bounds of predictions do not depend on targets. Other values raise TypeError.
-        oracle : InvarianceOracle, optional
-            Allowed perturbations. Default: those of the training.
-
-        Returns
-        -------
-        PredictionBounds
-            Smallest and largest predictions, computed on the workers for collections.
-        """
         refuse_targets(y)
         if not self._in_partitions(X):
             return super().certify(X, oracle=oracle)

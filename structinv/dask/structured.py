@@ -92,6 +92,14 @@ n_features_in_, feature_names_in_
     structinv.InvariantStructuredSVC : The same classifier for examples in memory.
     DaskInvariantLinearSVC : Robust linear classifier of single samples on a Dask cluster.
 
+    Notes
+    -----
+    All methods also take Dask bags, arrays and DataFrames, and lists of Delayed or Future. Only `fit`
+    accepts examples with labels. `predict`, `decision_function` and `worst_case` return lazy results for
+    collections: Dask arrays for an array or DataFrame, bags with one item per example for a bag or a
+    list. The workers compute `score` and `certify`, which return the results of
+    `InvariantStructuredSVC`.
+
     Examples
     --------
     >>> import dask.bag
@@ -153,99 +161,24 @@ n_features_in_, feature_names_in_
         return self._fit_partitions(X, y, sample_weight=sample_weight, position_weight=position_weight)
 
     def predict(self, X: Any) -> Any:
-        """Predict the best labeling of each example.
-
-        Parameters
-        ----------
-        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Examples without labels; only `fit` accepts examples with labels.
-
-        Returns
-        -------
-        dask Bag or Array, or labelings as returned by `InvariantStructuredSVC`
-            Lazy Dask array for an array or DataFrame. For a bag or a list, a lazy Bag with one item per
-            example: `compute` returns a list of all labelings, `to_delayed` one list per partition.
-        """
         return self._of_each("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def decision_function(self, X: Any) -> Any:
-        """Compute the score of each label for each row of each example.
-
-        Parameters
-        ----------
-        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Examples without labels; only `fit` accepts examples with labels.
-
-        Returns
-        -------
-        dask Bag or Array, or scores as returned by `InvariantStructuredSVC`
-            Scores of all labels, in the same collections as the results of `predict`.
-        """
         if self._in_partitions(X):
             return self._of_each("decision_function", X)
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy of positions, on the workers for collections.
-
-        Parameters
-        ----------
-        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Examples without labels; only `fit` accepts examples with labels.
-        y : as in `fit`
-            True labelings.
-        sample_weight : as in `fit`, optional
-            Weights of examples.
-
-        Returns
-        -------
-        float
-            Weighted fraction of positions with the correct label.
-        """
         if not self._in_partitions(X):
             return super().score(X, y, sample_weight)
         return self._accuracy(_weight_sums, X, y, sample_weight)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        """Certify whole labelings against all allowed perturbations.
-
-        Parameters
-        ----------
-        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Examples without labels; only `fit` accepts examples with labels.
-        y : as in `fit`, optional
-            True labelings. Without labels the certificate proves that predictions do not change.
-        oracle : InvarianceOracle, optional
-            Allowed perturbations. Default: those of the training.
-
-        Returns
-        -------
-        Certificate
-            Worst-case margins of all examples, computed on the workers for collections.
-        """
         if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
         return Certificate.join(self._certificates(X, *self._cut_like(X, y=y), oracle=oracle))
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """Return the examples after the perturbation with the smallest margin found.
-
-        Parameters
-        ----------
-        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Examples without labels; only `fit` accepts examples with labels.
-        y : as in `fit`, optional
-            True labelings. Default: the predictions.
-        oracle : InvarianceOracle, optional
-            Allowed perturbations. Default: those of the training.
-
-        Returns
-        -------
-        changed : dask Bag or Array, or examples in memory
-            Perturbed examples, in the form of `predict`.
-        labels : dask Bag or Array, or labelings in memory
-            Predicted labelings of the perturbed examples, in the form of `predict`.
-        """
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
         pairs: list[Any] = self._each(_worst, X, *self._cut_like(X, y=y), oracle=oracle)
