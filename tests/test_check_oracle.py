@@ -105,12 +105,6 @@ def seen(message, answer=Fault.answer, flags=(), **views):
     return Fault(message, answer, **{"allowed": MOVES, "sample": MOVES.sample} | views, flags=flags)
 
 
-def admitted(answer, allowed=None):
-    """Return a fault of an oracle whose `contains` accepts better points than its answers."""
-    message = "contains accepts a point that exceeds upper|exceeds upper"
-    return Fault(message, answer, allowed or Box(RADIUS))
-
-
 def first_that_gain(X, V):
     return np.argsort(V == 0, axis=1, kind="stable")
 
@@ -150,18 +144,6 @@ def ignores_reward(X, V, assign):
 
 def in_box(X, V, assign):
     return X + RADIUS * np.sign(V[assign])
-
-
-def one_feature(X, V, assign):
-    """Move only the best feature, although all may move."""
-    best = np.argmax(np.abs(V), axis=1)[assign]
-    return Support(np.where(np.arange(X.shape[1]) == best[:, None], in_box(X, V, assign), X))
-
-
-def upper_too_low(X, V, assign):
-    """Return good points with upper bounds below better members."""
-    points = (3 * in_box(X, V, assign) + X) / 4
-    return Support(points, row_dots(points, V, assign) + 1e-6)
 
 
 FAULTS = {
@@ -218,16 +200,6 @@ FAULTS = {
     "samples too far": seen(
         "sample", sample=lambda X, k, rng: X[:, None] + rng.standard_normal((len(X), k, X.shape[1]))
     ),
-    "one feature": admitted(one_feature),
-    "half the way": admitted(lambda X, V, a: Support((X + in_box(X, V, a)) / 2)),
-    "never down": admitted(lambda X, V, a: Support(np.maximum(X, in_box(X, V, a)))),
-    "upper too low": admitted(upper_too_low),
-    "corner of the ball": admitted(
-        lambda X, V, a: Support(X + RADIUS / np.sqrt(D) * np.sign(V)[a]), BALL
-    ),
-    "axis of the ball": admitted(one_feature, BALL),
-    "one word of two": admitted(lambda X, V, a: FDrop(1).support(X, V, a), FDrop(2)),
-    "never up": admitted(lambda X, V, a: FScale(2, 0.5, 1.0).support(X, V, a), FScale(2, 0.5, 3.0)),
 }
 
 
@@ -294,12 +266,6 @@ def test_planted_faults_are_found(oracle, message, seed):
     X, y = rows(seed)
     with pytest.raises(CheckError, match=message):
         check_oracle(oracle, X, y, random_state=seed)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 255.0])
-def test_counterexamples_are_found_at_any_scale_of_the_samples(scale):
-    with pytest.raises(CheckError, match="contains accepts"):
-        check_oracle(Faulty("one feature"), scale * rows()[0])
 
 
 # -- which row it is, and rounding -------------------------------------------------------------------

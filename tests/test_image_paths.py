@@ -270,6 +270,5 @@ def test_upper_bounds_include_rounding_errors_of_the_walk(outlier):
     answer = oracle.support(image.reshape(1, -1), weights.reshape(1, -1), np.array([0]))
     moved = np.zeros((4, 8))
     moved[:, 3:] = image[:, :-3]
-    assert oracle.contains(image.ravel(), moved.ravel())
     reached = answer.points[0] @ weights.ravel() if answer.upper is None else answer.upper[0]
     assert moved.ravel() @ weights.ravel() <= reached

@@ -276,7 +276,6 @@ def test_no_change_of_a_continuum_beats_the_certificate(n_classes):
     moved = model.worst_case(X, y, oracle=slides)
     reached = [margins(model, z[None], label)[0] for z, label in zip(moved, y, strict=True)]
     np.testing.assert_allclose(reached, certificate.attacked, atol=1e-12)
-    assert all(slides.contains(x, z) for x, z in zip(X, moved, strict=True))
     on_the_grid = np.any(np.all(np.isclose(slides.changes(X).members(), moved[:, None]), axis=2), axis=1)
     assert not np.all(on_the_grid)
 
@@ -297,8 +296,6 @@ def test_continuous_sets_are_trained_on():
         model.fit(X, y)
     oracle, names = model.oracle, set(model.support_transforms_)
     assert 1 < len(names) == len(names & set(oracle.changes(X).names))
-    for vector, row in zip(model.support_vectors_, model.support_, strict=True):
-        assert oracle.contains(X[row], vector)
     nearest = oracle.changes(X).members()[model.support_, model.support_members_]
     assert 0 < np.max(np.abs(nearest - model.support_vectors_)) < 1
 

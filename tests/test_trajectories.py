@@ -84,7 +84,6 @@ def test_the_function_is_called_once_for_all_rows():
         bound.changes().members(part)
         bound.changes().mesh(part)
         bound.sample(part, 2, np.random.default_rng(0))
-    bound.contains(0, X[0])
     # The last row once more by itself, to see that it is answered alike.
     assert calls == [len(X), 1]
 
@@ -114,20 +113,6 @@ def test_refine_finds_members_between_grid_points():
     nearest = np.argmin(np.linalg.norm(cover.members() - target[:, None], axis=2), axis=1)
     found = oracle.changes(X).refine(ALL_ROWS, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
     assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
-
-
-def test_contains_is_exact_up_to_rounding():
-    X, _ = rows(5)
-    oracle = Trajectory(bends, 5, (-0.8, 1.0))
-    members = oracle.sample(X, 30, np.random.default_rng(0))
-    for x, points in zip(X, members, strict=True):
-        for z in points:
-            assert oracle.contains(x, z)
-            assert oracle.contains(x.astype(np.float32), z.astype(np.float32))
-            # A part across the curve, where there is one; five features leave some.
-            assert not oracle.contains(x, z + 1e-6 * np.array([1.0, -2.0, 3.0, 0.5, -1.0]))
-    beyond = along(X, np.array([-0.9, 1.1]), bends(X))
-    assert not any(oracle.contains(x, z) for x, points in zip(X, beyond, strict=True) for z in points)
 
 
 def test_member_names_have_the_parameter_values():

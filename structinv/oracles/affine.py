@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq, lsq_linear
 
 from ..regions import Boxes, Region
 from ..regions.ellipsoids import Balls, Ellipsoids
@@ -54,10 +53,6 @@ class _AffineOracle(InvarianceOracle):
     @abstractmethod
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Draw uniform members of U as an array of shape `size`; the last axis has length r."""
-
-    @abstractmethod
-    def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
-        """Compute the distance from `change` (d,) to the set {F u : u in U}."""
 
     def _grade(
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
@@ -120,9 +115,6 @@ class _AffineOracle(InvarianceOracle):
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self._framed(X).sample(ALL_ROWS, n_draws, rng)
 
-    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        return self._framed(x[None, :]).contains(0, z)
-
 
 class BoundFrame(BoundOracle):
     """Sets of the rows of one fit, with cached frames."""
@@ -164,12 +156,6 @@ class BoundFrame(BoundOracle):
         U = self.oracle._draw((len(X), n_draws, self.frame.shape[-1]), rng)
         U = U * rng.uniform(size=(len(X), n_draws, 1))
         return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        x = self.X[row]
-        F = self.frame if self.frame.ndim == 2 else self.frame[row]
-        change = z.astype(np.float64) - x
-        return self.oracle._distance(F, change) <= rounding(x, z)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         return self.oracle._hull(self.X, self.frame, signs, weights, intercept)
@@ -299,23 +285,6 @@ class Ellipsoid(FeatureParameters, _AffineOracle):
         intercept: bool,
     ) -> Hull:
         return EllipsoidHull(X, signs, weights, intercept, F, float(self.radius))
-
-    def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
-        left, s, _ = np.linalg.svd(self.radius * F, full_matrices=False)
-        c = left.T @ change
-        is_used = s > 1e-14 * np.max(s, initial=0.0)
-
-        def coordinates(multiplier: float) -> np.ndarray:
-            u = np.zeros_like(s)
-            u[is_used] = s[is_used] * c[is_used] / (s[is_used] ** 2 + multiplier)
-            return u
-
-        u = coordinates(0.0)
-        if np.linalg.norm(u) > 1.0:
-            u = coordinates(
-                brentq(lambda m: np.linalg.norm(coordinates(m)) - 1.0, 0.0, np.linalg.norm(s * c))
-            )
-        return float(np.linalg.norm(change - left @ (s * u)))
 
 
 class TangentDerivative(FeatureParameters, _AffineOracle):
@@ -456,14 +425,6 @@ class TangentDerivative(FeatureParameters, _AffineOracle):
 
     def _spread(self, F: np.ndarray) -> np.ndarray:
         return (F * self._bounds).T
-
-    def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
-        scaled = F * self._bounds
-        scaled = scaled[:, np.any(scaled != 0, axis=0)]
-        if scaled.shape[1] == 0:
-            return float(np.linalg.norm(change))
-        best = lsq_linear(scaled, change, (-1.0, 1.0), method="bvls", tol=1e-15)
-        return float(np.linalg.norm(change - scaled @ best.x))
 
 
 class Box(FeatureParameters, InvarianceOracle):

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import nnls
 
 from ..regions import Region
 from ..regions.region_union import RegionUnion
@@ -17,10 +16,8 @@ from ..utils.matrices import (
     Rows,
     dense_rows,
     floating,
-    rounding,
     row_dots,
     select,
-    take,
 )
 from ..utils.ties import first_best
 from .arguments import check_row_by_row
@@ -38,14 +35,13 @@ class Compose(Pair):
 
     .. math:: S(x) = \bigcup_{z \in S_{right}(x)} S_{left}(z)
 
-    The support function is exact in three cases:
+    The support function is defined, and exact, in three cases:
 
     - `left` is additive: the support functions add up.
     - `right` is finite: `left` is evaluated at every member.
     - `left` is a list of fixed linear maps: `right` is evaluated along T'v for each map T.
 
-    Otherwise `support` tries several perturbed samples of `right` and returns the best result. Its
-    `upper` is infinite.
+    Other pairs have lists or draws, but no `support`.
 
     If `left` depends on labels, it uses the true label of the unperturbed sample. `orbit`
     lists the unperturbed sample once, for the pair of identities. `tangents` are those of `left`, then
@@ -121,7 +117,11 @@ class _BoundCompose(BoundOracle):
         left = self._left_maps
         maps = None if left is None else left.adjoint(V)
         if left is None or maps is None:
-            return self._try_several(rows, V, assign)
+            names = f"{type(self.oracle.left).__name__} @ {type(self.oracle.right).__name__}"
+            raise self.oracle._absent(
+                f"support of {names}: the left oracle must be additive or a list of linear maps, or the "
+                "right one finite"
+            )
         return self._of_maps(left, maps, rows, V, assign)
 
     @cached_property
@@ -182,32 +182,8 @@ class _BoundCompose(BoundOracle):
             upper = np.max(uppers, axis=0)
         return Support(sp.csr_matrix(points) if sp.issparse(self.X) else points, upper)
 
-    def _try_several(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
-        starts = [take(self.X, rows)]
-        starts += [self._ungraded(self.right, rows, sign * V, assign).points for sign in (1.0, -1.0)]
-        answers = [Support(starts[0])]
-        for points in starts:
-            answers.append(self._ungraded(self._after(points, rows), ALL_ROWS, V, assign))
-        if not sp.issparse(self.X):
-            answers += self._reweighted(starts[1], answers[2].points, rows, V, assign)
-        best = best_of([Support(answer.points) for answer in answers], V, assign)
-        return Support(best.points, np.full(len(assign), np.inf))
-
-    def _reweighted(
-        self, source: np.ndarray, answer: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> list[Support]:
-        """Search again along directions that are rescaled by the factors of an answer.
-
-        If `left` multiplies features, the best element of `right` is that for these factors.
-        """
-        each, answers = np.arange(len(assign)), []
-        for _ in range(2):
-            known = np.abs(source) > 1e-12 * np.max(np.abs(source), initial=0.0)
-            factors = np.divide(answer, source, out=np.ones(source.shape), where=known)
-            source = self._ungraded(self.right, rows, V[assign] * factors, each).points
-            answers.append(self._ungraded(self._after(source, rows), ALL_ROWS, V, assign))
-            answer = answers[-1].points
-        return answers
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        raise self.oracle._absent("contains")
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self._each_after(
@@ -221,55 +197,9 @@ class _BoundCompose(BoundOracle):
         changed = view(self._after(members.reshape(n * s, d), rows, times=s))
         return changed.reshape(n, s * changed.shape[1], d)
 
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        rows = np.array([row])
-        if self.oracle.right.finite:
-            members = listed(self.right).members(rows)[0]
-            left = self._after(members, rows, times=len(members))
-            return any(left.contains(k, z) for k in range(len(members)))
-        x = dense_rows(self.X, rows)
-        if self.oracle.left.finite and self.oracle.left.additive:
-            moves = listed(self._after(x, rows)).members()[0] - x
-            return any(self.right.contains(row, z - move) for move in moves)
-        if self.oracle.convex:
-            return self._hull_contains(rows, x[0].astype(np.float64), z.astype(np.float64))
-        name = type(self.oracle.left).__name__, type(self.oracle.right).__name__
-        raise NotImplementedError(f"Compose does not define contains for {name[0]} @ {name[1]}")
-
-    def _hull_contains(self, rows: np.ndarray, x: np.ndarray, z: np.ndarray) -> bool:
-        """Return True if `z` is in the convex set, by its support function.
-
-        The method projects `z` on the hull of the answers so far, as in fully corrective Frank-Wolfe. It
-        ends if a direction separates `z` from the set.
-        """
-        near = 1e3 * rounding(x, z)
-        corners = x[None, :]
-        rest = z - x
-        for _ in range(200):
-            length = np.linalg.norm(rest)
-            if length <= near:
-                return True
-            answer = self.support(rows, rest[None, :] / length, np.array([0]))
-            corner = dense_rows(answer.points)[0]
-            if rest @ (z - corner) / length > near:
-                return False
-            corners = np.vstack([corners, corner])
-            rest = z - _nearest(corners, z)
-        return bool(np.linalg.norm(rest) <= 100 * near)
-
 
 def _no_grades(part: InvarianceOracle) -> str:
     return (
         f"Compose does not support grades, but {type(part).__name__} has grades: "
         "discount the parts of a union instead"
     )
-
-
-def _nearest(corners: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return the point of the convex hull of `corners` that is nearest to `z`."""
-    moved = corners - z
-    # The least-squares solution a >= 0 of moved' a = 0, 1'a = 1 is proportional to the weights of the
-    # nearest point.
-    system = np.vstack([moved.T / np.max(np.abs(moved)), np.ones(len(corners))])
-    mixture, _ = nnls(system, np.r_[np.zeros(len(z)), 1.0])
-    return z + moved.T @ (mixture / np.sum(mixture))

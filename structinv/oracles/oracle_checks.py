@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from functools import partial
 from threading import Timer
 from typing import Any
 
@@ -24,11 +23,9 @@ from .trials import (
     fail_where,
     inside,
     optional,
-    raising_check_error,
     untouched,
     value_of,
 )
-from .witnesses import Witnesses
 
 # Maximum number of rows that are checked.
 _ROW_LIMIT = 12
@@ -54,8 +51,8 @@ def check_oracle(
 
     - Answers are finite, have the right shape and lie in S(x).
     - An answer is not worse than x and does not exceed its `upper`.
-    - No known member of S(x) exceeds an `upper`: answers for other directions, random members, the
-      orbit, and candidates that `contains` accepts.
+    - No known member of S(x) exceeds an `upper`: answers for other directions, random members, and the
+      orbit.
     - An `orbit` is not random, and an exact answer is the largest of its members.
     - Members, names, scores and grades of a list are consistent.
     - Answers do not depend on other rows, their order, storage or precision, nor on earlier calls.
@@ -193,29 +190,6 @@ def _check_members(trial: Trial) -> None:
     inside(trial, "sample", sample)
     if sample.shape[1] != 20:
         raise CheckError(f"sample must return n_draws = 20 members per row, got {sample.shape[1]}")
-
-
-def _check_witnesses(trial: Trial) -> None:
-    """Check that no candidate accepted by `contains` exceeds an upper bound."""
-    if optional(trial.bound.contains)(0, trial.X[0]) is None:
-        return
-    moves = trial.points - trial.X
-    for row, x in enumerate(trial.X):
-        others = np.delete(moves, row, axis=1).reshape(-1, len(x))
-        found = Witnesses(
-            x,
-            trial.points[:, row],
-            others[np.any(others != 0, axis=1)],
-            trial.V,
-            trial.upper[:, row],
-            partial(raising_check_error(trial.bound.contains), row),
-            np.random.default_rng(row),
-        ).find()
-        if found is not None:
-            raise CheckError(
-                f"contains accepts a point that exceeds upper: {found[0]} "
-                f"({trial.where(row, trial.V[found[1]])})"
-            )
 
 
 def _check_brute_force(trial: Trial) -> None:
@@ -376,7 +350,6 @@ _CHECKS = (
     _check_cross,
     _check_members,
     check_list,
-    _check_witnesses,
     _check_brute_force,
     _check_blocks,
     _check_storage,

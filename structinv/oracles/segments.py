@@ -15,7 +15,6 @@ from ..utils.matrices import (
     Rows,
     dense_rows,
     floating,
-    rounding,
     row_dots,
     row_sizes,
     scale_rows,
@@ -82,14 +81,6 @@ class _Line(CurveOracle):
         rows = floating(dense_rows(X))
         ends = (np.full((len(rows), 1), end) for end in self._interval())
         return Zonotopes(Stack.of(rows, self._powers(rows)), *ends)
-
-    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        row = x.astype(np.float64)[None, :]
-        u = self._powers(row)[0, 0]
-        size = float(u @ u)
-        t = float(u @ (z - row[0])) / size if size > 0 else 0.0
-        nearest = row[0] + float(np.clip(t, *self._interval())) * u
-        return float(np.linalg.norm(z - nearest)) <= rounding(x, z)
 
 
 class BoundLine(BoundOracle):

@@ -12,9 +12,9 @@ from ..regions import Region
 from ..regions.curve_regions import CurveRegion, Grid
 from ..regions.inner_products import Stack
 from ..utils import plugins
-from ..utils.matrices import Matrix, Rows, floating, rounding, row_dots
+from ..utils.matrices import Matrix, Rows, floating, row_dots
 from ..utils.parameters import brief, check_integer
-from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
+from ..utils.polynomials import largest_on_interval
 from .arguments import check_directions
 from .base import BoundOracle, Support
 from .cache import LastResult
@@ -151,20 +151,6 @@ class Trajectory(CurveOracle):
         resolution = Grid(self._values(), listed.members(), listed.mesh())
         return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), resolution)
 
-    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        return self._reaches(self._curves(x[None, :]), x, z)
-
-    def _reaches(self, curves: Curves, x: np.ndarray, z: np.ndarray) -> bool:
-        differences = np.vstack([x.astype(np.float64) - z, curves.powers[0]])
-        squares = squared_distances(
-            np.zeros(1), np.zeros((1, len(differences))), (differences @ differences.T)[None]
-        )
-        t = smallest_on_interval(squares, *self._interval())[0]
-        steps = t[0] ** np.arange(len(differences))[:, None] * differences
-        # If steps cancel, rounding errors are still relative to their sizes.
-        tolerance = max(rounding(x, z), rounding(steps[1:], x))
-        return float(np.max(np.abs(np.sum(steps, axis=0)), initial=0.0)) <= tolerance
-
 
 class BoundTrajectory(BoundOracle):
     """Trajectories of the samples of one fit, with cached coefficients."""
@@ -185,6 +171,3 @@ class BoundTrajectory(BoundOracle):
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self.oracle._sample(self.curves.take(rows), n_draws, rng)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        return self.oracle._reaches(self.curves.take(slice(row, row + 1)), self.X[row], z)

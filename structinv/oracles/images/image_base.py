@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from .image_maps import ImageShape, fill_code, image_maps, warp_gains, warps_of
 from .image_mesh import mesh_of
 from .image_parameters import check_draw, draw, log_density
 from .image_paths import ImagePath, furthest
-from .image_search import halve, passes_by
+from .image_search import halve
 from .image_tangents import smoothed, step_of
 
 # Halvings of the interval between the neighbors of the best value of a cover.
@@ -305,29 +304,10 @@ class ImageOracle(ImageFamily):
         return lambda values: self._changed(rows, shape, self._warps(family, values)[:, None])[:, 0]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        near = 10.0 * rounding(x, z)
+        if not self.finite:
+            raise self._absent("contains")
         members = self._all_members(x[None, :])[0]
-        if np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= near):
-            return True
-        return not self.finite and self._is_on_path(x, z, near)
-
-    def _is_on_path(self, x: np.ndarray, z: np.ndarray, near: float) -> bool:
-        """Return True if a local search finds a value whose image is within `near` of z."""
-        rows, shape = self._rows(x[None, :])
-        steps = np.linspace(*self._ends(), max(257, 8 * max(shape.height, shape.width)))
-
-        for k in range(len(self.families())):
-            family = np.full(len(steps), k)
-            warps = self._once(("steps", k, shape), partial(self._warps, family, steps))
-            points = self._changed(rows, shape, warps[None])[0]
-
-            def change(values: np.ndarray, k: int = k) -> np.ndarray:
-                same = np.repeat(rows, len(values), axis=0)
-                return self._changed_by(same, shape, np.full(len(values), k))(values)
-
-            if passes_by(z, near, steps, points, change, smooth=self.order > 0):
-                return True
-        return False
+        return bool(np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= 10.0 * rounding(x, z)))
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draw random transformed images with values from `distribution`.
