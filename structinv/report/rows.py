@@ -236,7 +236,7 @@ class RowSubject(Subject):
         """Return an explanation with the names of the file, shortened."""
         whole = replace(found, names=np.array([self.name(k) for k in found.features]))._table()
         table = replace(whole, rows=whole.rows[:_MOST_EDITED])
-        parts = [] if found.parts is None else [Html(marked(found.parts))]
+        parts = [] if found.parts is None else [marked(found.parts)]
         return [table, *_more(len(whole.rows)), *parts]
 
     def _marked_text(self, found: Explanation, number: int) -> list[Part]:

@@ -140,7 +140,7 @@ class SentenceSubject(Subject):
             parts.append(("kept", f" {words[place]} "))
         columns = ["token", "label", "predicted", "after the edits", "edits of features"]
         text = "Labels that become wrong are marked in front of their tokens."
-        return [text, Html(marked(parts)), Table("", columns, rows, left=(0, 1, 2, 3, 4))]
+        return [text, marked(parts), Table("", columns, rows, left=(0, 1, 2, 3, 4))]
 
     @cached_property
     def _unknown(self) -> set[Any]:

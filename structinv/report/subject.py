@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 from ..certificates.certificate import Certificate
 from ..estimators.row_sources import in_blocks
 from ..estimators.target_labels import label_name
+from ..inspection.detection import without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
@@ -84,8 +85,7 @@ class Subject(ABC):
     @property
     def unperturbed(self) -> InvarianceOracle:
         """Oracle of the same kind, without perturbations."""
-        counted = self.oracle.counted()
-        return Identity() if counted is None else counted.at_most(0)
+        return without_edits(self.oracle)
 
     @property
     def n_samples(self) -> int:

@@ -64,7 +64,7 @@ def paragraphs(texts: Iterable[str]) -> str:
     return "".join(f"<p>{escaped(text)}</p>" for text in texts)
 
 
-def marked(parts: Iterable[Part]) -> str:
+def marked(parts: Iterable[Part]) -> Html:
     """Return a text with its edits marked.
 
     Shapes: `parts` (kind, text).
@@ -73,4 +73,5 @@ def marked(parts: Iterable[Part]) -> str:
     for kind, text in parts:
         before, after = _MARKS.get(kind, ("", ""))
         pieces.append(f"{before}{escaped(shortened(text, _MOST_KEPT))}{after}" if text else "")
-    return f'<p dir="auto" style="white-space: pre-wrap; overflow-wrap: anywhere">{"".join(pieces)}</p>'
+    style = "white-space: pre-wrap; overflow-wrap: anywhere"
+    return Html(f'<p dir="auto" style="{style}">{"".join(pieces)}</p>')
