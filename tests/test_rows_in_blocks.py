@@ -595,6 +595,8 @@ class TestSources:
         X, y = mail()
         rows = SlicedRows(sp.csr_array(X))
         assert rows.sparse
+        # A row has far fewer values than features.
+        assert len(rows.edges(SMALL)) == pytest.approx(1 + X.nnz / SMALL, abs=2)
         model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(rows, y)
         assert model.score(X, y) > 0.9
 

@@ -12,6 +12,9 @@ from .base import STRIPS_OF_A_BLOCK, RowSource
 from .checked_blocks import check_finite
 from .matrix_rows import cut_evenly
 
+# Number of rows whose stored values give the size of blocks of sparse rows.
+FIRST_ROWS = 64
+
 
 def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
     """Return the edges of chunks of rows; None without chunks."""
@@ -45,8 +48,6 @@ class SlicedRows(RowSource):
     array : object
         Two-dimensional, nonempty array with the attributes `shape` and `dtype` (real numbers). A slice
         must be a SciPy sparse matrix or convertible by ``numpy.asarray``.
-    density : float, default=1.0
-        Expected fraction of stored values, used only for sparse slices.
 
     Raises
     ------
@@ -66,7 +67,7 @@ class SlicedRows(RowSource):
     ((3, 2), dtype('float64'), [[2.0, 3.0]])
     """
 
-    def __init__(self, array: Any, density: float = 1.0) -> None:
+    def __init__(self, array: Any) -> None:
         shape, kind = getattr(array, "shape", None), getattr(array, "dtype", None)
         if not isinstance(shape, tuple) or len(shape) != 2 or min(shape) < 1:
             raise TypeError(f"array must have a shape of two positive numbers, got {shape}")
@@ -74,12 +75,12 @@ class SlicedRows(RowSource):
             raise TypeError(f"array must have a dtype of real numbers, got {kind}")
         refuse_half_or_masked("array", array)
         self.array = array
-        self.density = density
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = np.dtype(np.float32 if np.dtype(kind) == np.float32 else np.float64)
-        self.sparse = sp.issparse(self._slice(0, 1))
+        first = self._slice(0, min(self.shape[0], FIRST_ROWS))
+        self.sparse = sp.issparse(first)
         self._chunks = chunk_edges(getattr(array, "chunks", None), self.shape[0])
-        self._values_of_a_row = max(1, int(self.shape[1] * (density if self.sparse else 1.0)))
+        self._values_of_a_row = max(1, first.nnz // first.shape[0]) if self.sparse else self.shape[1]
 
     def __repr__(self) -> str:
         n_rows, n_features = self.shape
