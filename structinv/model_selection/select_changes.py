@@ -199,4 +199,5 @@ class _Folds(SomeRows):
         super().__init__(rows, np.arange(rows.shape[0]))
 
     def __getitem__(self, key: Any) -> SomeRows:
+        # The key is (numbers, ...).
         return SomeRows(self.rows, key[0])
