@@ -244,26 +244,32 @@ class DualCoordinates:
 
     @classmethod
     def check(cls, objective: Objective) -> None:
+        """Raise ValueError unless the method can solve the objective."""
         check_planes(cls.name, objective, free=True)
         if objective.space.n_free:
             _check_free(objective)
 
     @classmethod
     def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
+        """Return whether invalid planes are dropped; see `Solver.checks_planes`."""
         # Slopes outside the domain of a conjugate are dropped.
         others = (objective.terms[number] for number in _split(objective)[1])
         return all(chosen(Case(term, objective.space, plane_tol)).checks_planes for term in others)
 
     def step(self, objective: Objective) -> float:
+        """Run one iteration and return an estimate of the absolute gap."""
         return self.solver.step(objective, self.state)
 
     def finished(self, objective: Objective) -> bool:
+        """Return True if the parameters allow no further iteration."""
         return self.solver.finished(objective, self.state)
 
     def bounds(self, objective: Objective) -> Bounds:
+        """Compute a candidate and a dual value from the state of the run."""
         return self.solver.bounds(objective, self.state)
 
     def planes(self, objective: Objective) -> PlaneSet:
+        """Return the planes with their dual variables."""
         return self.solver.planes(objective, self.state)
 
 

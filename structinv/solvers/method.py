@@ -41,10 +41,12 @@ class CoefficientMethod:
 
     @classmethod
     def check(cls, objective: Objective) -> None:
+        """Raise ValueError unless the method can solve the objective."""
         coefficient_problem(objective, cls.name)
 
     @classmethod
     def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
+        """Return whether invalid planes are dropped; see `Solver.checks_planes`."""
         # Slopes outside the domain of a conjugate are dropped.
         return True
 
@@ -80,6 +82,7 @@ class CoefficientMethod:
         return coefficients, self.problem.product(coefficients)
 
     def bounds(self, objective: Objective) -> Bounds:
+        """Compute a candidate and a dual value from the state of the run."""
         if self._known is None:
             problem, functionals = self.problem, self.all_functionals
             primal = 0.5 * float(self.coefficients @ self.functionals) + problem.losses(functionals)
@@ -95,5 +98,6 @@ class CoefficientMethod:
         return value if np.isfinite(value) else -np.inf
 
     def planes(self, objective: Objective) -> PlaneSet:
+        """Return the planes with their dual variables."""
         slopes = self.problem.by_term(self.problem.feasible(self.slopes))
         return planes_of_slopes(objective.space, objective.terms, objective.first[:-1], slopes)
