@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..persistence.model_files import library_versions
-from ..solvers.base import Record
-from ..utils.html import Html
 from ..utils.summaries import Table, named_values, one_line
-from .pictures import COLORS, picture
 from .section import Content, Section
 from .subject import Subject
 
@@ -56,7 +53,7 @@ def training(subject: Subject) -> Section:
     """Return the section about the fit: status, duality gap and time."""
     solution = getattr(subject.model, "solution_", None)
     values = {name.replace("_", " "): _short(value) for name, value in subject.training.items()}
-    content: list[str | Table | Html] = []
+    content: list[str | Table] = []
     if solution is not None:
         values |= {
             "status": solution.outcome,
@@ -65,38 +62,12 @@ def training(subject: Subject) -> Section:
             "iterations": str(solution.iterations),
             "solver": solution.solver,
         }
-    if values:
-        content.append(named_values("", values))
-    if solution is not None:
         content.append(
             "Training minimizes a convex objective. The duality gap bounds the distance of its value "
-            f"from the optimum. Status: {solution.outcome}; {solution.advice}"
+            f"from the optimum. {solution.advice[:1].upper()}{solution.advice[1:]}"
         )
-        content += _gaps(solution.history)
+    content.append(named_values("", values))
     return Section("training", "Training", content)
-
-
-def _gaps(history: list[Record]) -> list[Html]:
-    """Return a plot of the relative duality gap; empty without two checks of a positive gap."""
-    gaps = np.array([(each.primal - each.dual) / max(each.primal, 1e-300) for each in history])
-    shown = np.flatnonzero(np.isfinite(gaps) & (gaps > 0))
-    if len(shown) < 2:
-        return []
-    # Model files may lack times.
-    timed = any(each.seconds for each in history)
-    places = [history[k].seconds if timed else history[k].iteration for k in shown]
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        axes.semilogy(places, gaps[shown], color=COLORS[0])
-        axes.set(xlabel="seconds" if timed else "iterations", ylabel="relative duality gap")
-        ends = np.log10([gaps[shown].min(), gaps[shown].max()])
-        axes.set_ylim(10.0 ** np.floor(ends[0]), 10.0 ** np.ceil(ends[1] + 1e-9))
-        axes.yaxis.set_major_formatter("{x:.0e}")
-        axes.minorticks_off()
-        axes.locator_params(axis="x", nbins=5)
-
-    return [picture(draw, f"The last relative duality gap is {gaps[shown[-1]]:.2g}.")]
 
 
 def _short(value: Any) -> str:
