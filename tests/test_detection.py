@@ -7,7 +7,6 @@ import pytest
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantTextClassifier
-from structinv.datasets import load_jsonlines
 from structinv.inspection.detection import (
     RATES,
     detection_under_all_kinds,
@@ -17,7 +16,7 @@ from structinv.inspection.detection import (
 )
 from structinv.oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, TokenEdits
 
-from .test_cli import succeed, table_rows, write_mails
+from .test_cli import succeed, texts_of, write_mails
 from .test_report import written
 
 WORDS = {"spam": ["cheap", "pills", "money"], "ham": ["meeting", "notes", "lunch"]}
@@ -210,17 +209,15 @@ def test_the_report_has_the_share_of_unknown_tokens(tmp_path):
 
 def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):
     train, test = write_mails(tmp_path / "train", seed=0), write_mails(tmp_path / "test", seed=1)
-    options = ("--oracle", "fdrop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
+    options = ("--oracle", "drop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
     succeed("fit", train, *options, "-o", tmp_path / "m")
     out = succeed("evaluate", tmp_path / "m", test)
     model = structinv.load(tmp_path / "m")
-    X, y = load_jsonlines(test)
+    X, y = texts_of(test)
     found = rates_of(model, X, y)
     for line in found.notes("text", "texts"):
         assert line in out
-    rows = [cells for cells in table_rows(out) if "for" in cells or "predict" in cells]
-    expected = [" ".join(row).split() for row in found.table().rows]
-    assert rows == expected
+    assert found.table().text() in f"\n{out}"
 
 
 def test_evaluate_has_no_rates_without_two_classes(tmp_path):

@@ -7,12 +7,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
-from structinv import InvariantTextClassifier, embeddings, estimators, load, save, select_changes
-from structinv.cli.row_files import _vectorizer
+from structinv import InvariantTextClassifier, embeddings, estimators, select_changes
 from structinv.estimators.tokens import TokenVectorizer
-from structinv.oracles import FDrop, TokenEdits
+from structinv.oracles import TokenEdits
 
 from .estimator_cases import CASE, PREDICTORS, TRANSFORMERS, sentences, texts
 
@@ -79,16 +77,6 @@ class TestSparseRows:
         with config_context(transform_output=frames):
             model = clone(CASE["tagger"].estimator).set_params(n_hashed=16).fit(X, y)
             assert len(model.predict(X)) == len(X)
-
-    @pytest.mark.parametrize("scaling", ["log", "tfidf"])
-    def test_pipelines_of_the_command_line(self, tmp_path, frames, scaling):
-        mails, y = texts()
-        model = make_pipeline(*_vectorizer(scaling, True), clone(CASE["linear"].estimator))
-        # A model in a file is read by programs with settings of their own.
-        save(model.set_params(invariantlinearsvc__oracle=FDrop(1)).fit(mails, y), tmp_path / "model")
-        expected = model.predict(mails)
-        with config_context(transform_output=frames):
-            np.testing.assert_array_equal(load(tmp_path / "model").predict(mails), expected)
 
     def test_changes_of_texts(self, frames):
         X, y = texts()

@@ -126,8 +126,8 @@ def test_imports_run_one_way():
 
 
 def test_the_import_walker_sees_relative_imports():
-    assert "structinv.datasets.readers" in imported_modules("structinv.datasets")
-    assert "structinv.datasets" in imported_modules("structinv.cli.row_files")
+    assert "structinv.datasets.conll" in imported_modules("structinv.datasets")
+    assert "structinv.datasets" in imported_modules("structinv.cli.data")
     assert "structinv.cli" in imported_modules("structinv.__main__")
 
 

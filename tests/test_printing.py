@@ -126,10 +126,8 @@ def test_the_notice_of_compilation_does_not_raise(name, monkeypatch):
 def test_progress_and_messages_of_the_command_line_do_not_raise(name, monkeypatch):
     lose(monkeypatch, name)
     messages.say("warning: text")
-    with messages.working_on("training"):
+    with messages.training_shown():
         print_line("text")
-    with messages.progress_of("reading", 10) as show:
-        show(5)
     messages.quiet_console().print("text")
 
 

@@ -16,6 +16,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import structinv
 from structinv import (
     InvariantLinearSVC,
     InvariantStructuredSVC,
@@ -467,7 +468,7 @@ def files(tmp_path_factory):
     ]
     (folder / "texts.jsonl").write_text("\n".join(lines))
     X, y = make_mail_like(60, 100, random_state=0)
-    dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(folder / "rows.svm"))
+    dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(folder / "rows.svm"), zero_based=False)
     pixels, digits = load_digits(n_class=2, return_X_y=True)
     header = ",".join([*(f"p{k}" for k in range(64)), "label"])
     table = [
@@ -477,18 +478,19 @@ def files(tmp_path_factory):
     tokens, labels = make_tagged_text(12, random_state=0)
     write_conll(folder / "tags.conll", tokens, labels)
     words = ("--oracle", "fdrop", "--max-changes", 1)
-    succeed("fit", folder / "texts.jsonl", *words, "-o", folder / "texts.model")
-    succeed("fit", folder / "texts.jsonl", "--vectorizer", "log", *words, "-o", folder / "log.model")
+    succeed("fit", folder / "texts.jsonl", "--max-changes", 1, "-o", folder / "texts.model")
+    pipeline = make_pipeline(CountVectorizer(), InvariantLinearSVC(FDrop(1))).fit(TEXTS, LABELS)
+    structinv.save(pipeline, folder / "pipeline.model")
     succeed("fit", folder / "rows.svm", *words, "-o", folder / "rows.model")
     succeed("convert", folder / "rows.svm", folder / "rows")
     succeed("fit", folder / "tags.conll", *words, "-o", folder / "tags.model")
-    shifts = ("--oracle", "shifts", "--pixels", 1)
-    succeed("fit", folder / "images.csv", *shifts, "--kernel", "rbf", "-o", folder / "images.model")
+    model = InvariantSVC(Shifts(1)).fit(pixels[:40], [str(digit) for digit in digits[:40]])
+    structinv.save(model, folder / "images.model")
     return folder
 
 
 RUNS = [
-    ("texts.model", "texts.jsonl"), ("log.model", "texts.jsonl"), ("rows.model", "rows.svm"),
+    ("texts.model", "texts.jsonl"), ("pipeline.model", "texts.jsonl"), ("rows.model", "rows.svm"),
     ("rows.model", "rows"), ("tags.model", "tags.conll"), ("images.model", "images.csv"),
 ]  # fmt: skip
 
@@ -533,16 +535,16 @@ class TestCommandLine:
         ("model", "data", "options", "message"),
         [
             ("rows.model", "rows.svm", ("--sizes", "a"), "--sizes must be integers >= 0"),
-            ("rows.model", "rows.svm", ("--shape", "8"), "--shape must be height x width"),
+            ("rows.model", "rows.svm", ("--shape", "8"), "--shape must be integers >= 0, such as 28x28"),
             (
                 "images.model",
                 "images.csv",
                 ("--sizes", "0,1"),
-                "--sizes requires an oracle with a number",
+                "n_changes must be None if the edits of the oracle cannot be counted",
             ),
-            ("texts.model", "rows.svm", (), "MODEL requires JSON of texts"),
+            ("texts.model", "rows.svm", (), "MODEL takes texts, but"),
             ("texts.model", "texts.jsonl", ("--shape", "2x2"), "shape of images must be left out"),
-            ("log.model", "texts.jsonl", ("--shape", "2x2"), "shape of images must be left out"),
+            ("pipeline.model", "texts.jsonl", ("--shape", "2x2"), "shape of images must be left out"),
             ("tags.model", "tags.conll", ("--shape", "2x2"), "shape of images must be left out"),
             ("images.model", "images.csv", ("--shape", "4x16"), "must be that of the oracle"),
         ],
@@ -561,5 +563,5 @@ class TestCommandLine:
         out.write_text("old")
         result = run("report", files / "rows.model", files / "rows.svm", "-o", out)
         assert result.exit_code == 130
-        assert "interrupted: nothing was written" in result.stderr
+        assert "interrupted: no file was written" in result.stderr
         assert out.read_text() == "old"

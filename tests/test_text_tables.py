@@ -8,11 +8,11 @@ from io import BytesIO
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from structinv.datasets.tables import has_texts, load_table, load_text_table
 
 import structinv
 from structinv import InvariantTextClassifier
 from structinv.datasets.opening import kind_of
-from structinv.datasets.tables import has_texts, load_table, load_text_table
 
 from .test_cli import fail, succeed
 from .test_detection import texts

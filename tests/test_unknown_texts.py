@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
+import structinv
 from structinv import InvariantLinearSVC, InvariantTextClassifier, certify, report, select_changes
 from structinv.estimators.unknown_texts import share_of_unknown_tokens
 from structinv.oracles import FDrop, TokenEdits
@@ -88,18 +89,17 @@ def folder(tmp_path_factory):
     for name, texts, labels in (("train", TEXTS, LABELS), ("new", NEW, ["spam", *LABELS[:4]])):
         lines = [json.dumps({"text": a, "label": b}) for a, b in zip(texts, labels, strict=True)]
         (folder / name).write_text("\n".join(lines))
-    for oracle in ("fdrop", "fscale"):
-        options = ("--oracle", oracle, "--max-changes", 1, "--C", 10)
-        succeed("fit", folder / "train", *options, "-o", folder / oracle)
+    succeed("fit", folder / "train", "--max-changes", 1, "--C", 10, "-o", folder / "texts")
+    structinv.save(pipeline(CountVectorizer()).fit(TEXTS, LABELS), folder / "pipeline")
     return folder
 
 
-@pytest.mark.parametrize("oracle", ["fdrop", "fscale"])
+@pytest.mark.parametrize("model", ["texts", "pipeline"])
 @pytest.mark.parametrize("command", [("evaluate",), ("predict", "--certify"), ("report",)])
-def test_the_commands_name_texts_without_a_known_word(folder, tmp_path, oracle, command):
+def test_the_commands_name_texts_without_a_known_word(folder, tmp_path, model, command):
     name, *options = command
     options += ["-o", tmp_path / "report"] if name == "report" else []
-    result = run(name, folder / oracle, folder / "new", *options)
+    result = run(name, folder / model, folder / "new", *options)
     assert result.exit_code == 0, result.output
     assert NAMED.replace("\\", "") in result.stderr.replace("\\", "")
     assert result.stderr.count("texts have no feature") == 1
@@ -110,8 +110,8 @@ def test_the_commands_name_texts_without_a_known_word(folder, tmp_path, oracle, 
 
 
 def test_predictions_without_certificates_have_no_warning(folder):
-    for oracle in ("fdrop", "fscale"):
-        assert run("predict", folder / oracle, folder / "new").stderr == ""
+    for model in ("texts", "pipeline"):
+        assert run("predict", folder / model, folder / "new").stderr == ""
 
 
 def test_a_report_of_a_pipeline_names_texts_without_a_known_word(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,48 +12,23 @@ from rich.console import Console
 from sklearn.utils.validation import _num_samples
 
 from .. import __version__
+from ..certificates.certificate import described
 from ..estimators.row_sources import some_rows
 from ..estimators.target_labels import label_name
-from ..report.writing import TITLE
-from ..solvers import Status
+from ..inspection import explain_edit
+from ..oracles import ImageShape
+from ..persistence.model_files import model_bytes
+from ..report.writing import TITLE, page
 from . import options as given
-from .checks import check_explains, check_rows, check_solver
-from .conversion import Conversion
 from .converting import convert_file
+from .data import read, with_tokens
 from .demo import run_demo
-from .features import ReadOptions
-from .kinds import READING_OPTIONS, data_at, labeled, learned, training_file, unlabeled
-from .messages import (
-    begin,
-    escape,
-    one_line_errors,
-    quiet_console,
-    reading_of,
-    say,
-    training_time,
-    working_on,
-)
-from .model_file import SavedModel, load_model
-from .model_report import ReportOptions, edit_numbers, model_report
-from .predictions import PredictOptions, write_labels
-from .reports import counted, explanation_report, training_report
-from .tasks import task_of
-from .thresholds import hold_out
-from .training import (
-    build_classifier,
-    choose_weight,
-    class_weights,
-    counts_tokens,
-    dense_for,
-    factor_pair,
-    image_shape,
-    labels_that_change,
-    limit_of_memory,
-    numbers,
-    only_for,
-    train,
-    weight_of_losses,
-)
+from .messages import one_line_errors, quiet_console, say, status, training_shown
+from .models import data_facts, load_model
+from .predictions import predictions, write_labels
+from .printing import evaluation, print_line, print_text
+from .thresholds import Threshold, threshold_note
+from .training import build, labels_that_change, limit_of_memory, train, why_not_saved
 from .warming import Family, warm_up
 from .writing import check_output, is_standard, write
 
@@ -108,46 +83,24 @@ def warm(
     Later processes load the functions from the cache on disk. Set
     NUMBA_CACHE_DIR to choose its folder.
     """
-    begin("compiling functions", "usually 2 to 8 minutes")
     warm_up(family, Console())
 
 
 @app.command()
 @one_line_errors
 def fit(
-    context: typer.Context,
     data: given.Data,
     *,
     format: given.DataFormat = None,
-    vectorizer: given.Words = given.Vectorizer.COUNT,
-    unit_length: given.UnitLength = False,
-    text_key: given.TextKey = "text",
-    label_key: given.LabelKey = "label",
+    label_key: given.LabelKey = None,
     zero_based: given.ZeroBased = None,
     oracle: given.OracleName = None,
     max_changes: given.MaxChanges = None,
-    low: given.Low = None,
-    high: given.High = None,
-    value: given.Value = None,
-    present: given.Present = None,
-    add: given.Add = None,
-    drop: given.Drop = None,
-    scale: given.Scale = None,
     changing: given.OnlyFor = None,
-    radius: given.Radius = None,
-    pixels: given.Pixels = None,
-    degrees: given.Degrees = None,
-    factors: given.Factors = None,
-    shape: given.Shape = None,
-    C: given.C = "1.0",
+    C: given.C = None,
     max_fpr: given.MaxFPR = None,
-    class_weight: given.ClassWeight = None,
-    kernel: given.Kernel = None,
-    gamma: given.Gamma = None,
-    degree: given.Degree = None,
-    intercept: given.Intercept = True,
-    solver: given.SolverName = "auto",
-    tol: given.Tol = 1e-3,
+    solver: given.SolverName = None,
+    tol: given.Tol = None,
     max_seconds: given.MaxSeconds = None,
     memory_limit: given.MemoryLimit = None,
     seed: given.Seed = 0,
@@ -155,95 +108,85 @@ def fit(
 ) -> None:
     """Train a classifier on DATA and save it.
 
-    A fit that ends before it reaches --tol, such as at --max-seconds, saves
-    its model with a warning that has the gap. After Ctrl-C, the exit code is
-    130 and an existing file stays unchanged.
+    Texts give an InvariantTextClassifier, rows an InvariantLinearSVC, and
+    sentences an InvariantStructuredSVC. A fit that ends before it reaches
+    --tol, such as at --max-seconds, saves its model with a warning that has
+    the gap. After Ctrl-C, the exit code is 130 and an existing file stays
+    unchanged.
     """
     check_output(output, data)
-    check_solver(solver)
-    if max_fpr is not None and not 0 < max_fpr < 1:
-        raise ValueError(f"--max-fpr must be above 0 and below 1, such as 0.01, got {max_fpr}")
-    tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
-    keys = text_key, label_key
-    source, learner = training_file(data, None if format is None else format.value, keys, tokens)
-    task = task_of(learner)
-    _refuse_unused(context, data, learner, kernel is not None)
-    memory = limit_of_memory(memory_limit)
-    settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
-    settings |= {"value": value, "present": present, "add": add, "drop": drop}
-    settings |= {"scale": factor_pair(scale)}
-    settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
-    settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
-    weight = weight_of_losses(C)
-    if weight is None and not task.chooses_weight:
-        raise ValueError("--C must be a number above 0 for sentences, got auto")
-    classifier = build_classifier(
-        learner.task,
-        oracle,
-        _without_none(settings),
-        _kernel(kernel, gamma, degree),
-        C=1.0 if weight is None else weight,
-        solver=solver,
-        tol=tol,
-        max_seconds=max_seconds,
-        fit_intercept=intercept,
-        random_state=seed,
-    )
-    dense = dense_for(classifier)
-    size = settings["shape"].size if settings["shape"] else 0
-    reading = ReadOptions(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
-    with working_on(*reading_of(data)):
-        features, X, y = learned(learner, source, reading, guessed=format is None)
-    if learner.task == "rows":
-        check_rows(classifier, oracle, features, X, y)
-    console = quiet_console(error=is_standard(output))
-    classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
-    if memory is not None:
-        classifier.set_params(memory_limit=memory)
-    only_for(classifier, labels_that_change(changing, task.labels(y)))
+    label_key = label_key or "label"
+    with status("reading"):
+        samples = read(data, format, label_key, int(not zero_based))
+        if samples.kind == "sentences":
+            samples = with_tokens(samples, None, None)
+    X, y = samples.X, samples.labels
+    flat = np.array(list(chain.from_iterable(y)) if samples.kind == "sentences" else y)
+    more: dict[str, Any] = {"C": C, "solver": solver, "tol": tol, "max_seconds": max_seconds}
+    if memory_limit is not None:
+        if samples.kind != "rows":
+            raise ValueError(f"--memory-limit is for rows, but {samples.name} has {samples.kind}")
+        more["memory_limit"] = limit_of_memory(memory_limit)
+    only = labels_that_change(changing, flat)
+    model = build(samples.kind, oracle, max_changes, only, random_state=seed, **more)
     held = None
     if max_fpr is not None:
-        X, y, held = hold_out(classifier, X, y, max_fpr, seed)
-    counts = task.counts(features, X)
-    if weight is None:
-        with working_on("choosing C", f"{counted(counts)}; {training_time(max_seconds)}"):
-            classifier.set_params(C=choose_weight(classifier, X, y, console, max_fpr))
-    with working_on("training", f"{counted(counts)}; {training_time(max_seconds)}"):
-        training, interrupted = train(classifier, X, y, counts)
-    reason = _why_not_saved(training, tol, interrupted)
-    if held is not None and reason is None:
-        classifier = held.moved(classifier)
-        training |= held.notes(classifier)
-        nothing = classifier.classes_[int(classifier.intercept_[0] > 0)]
-        if features.of_texts and nothing == held.label:
-            name = label_name(nothing)
-            say(f"warning: at this threshold, texts without any known word are predicted {name}")
-    if reason is None:
-        write(output, SavedModel(classifier, features, training).content())
-        training_report(console, training, output, features.certified)
-    else:
+        if samples.kind == "sentences":
+            raise ValueError("--max-fpr is for rows and texts, but DATA has sentences: remove it")
+        held = Threshold(model, X, y, max_fpr, seed)
+        X, y = held.training
+    with training_shown():
+        training, interrupted = train(model, X, y)
+    reason = why_not_saved(training, model.tol, interrupted)
+    if reason is not None:
         say(f"not saved: {reason} {output} is unchanged")
+        raise typer.Exit(130 if interrupted else 1)
+    if held is not None:
+        model = held.moved(model)
+        training |= held.notes(model)
+        if samples.kind == "texts" and model.predict([""])[0] == held.label:
+            name = label_name(held.label)
+            say(f"warning: at this threshold, texts without any known word are predicted {name}")
+    seconds = training.pop("seconds")
+    notes = {**samples.notes, "label_key": label_key, "training": training}
+    write(output, model_bytes(model, notes=notes))
+    console = quiet_console(error=is_standard(output))
+    gap = f"{seconds:.1f} s, relative gap {training['relative_gap']:.1e}: {training['status']}"
+    print_line(console, f"{_num_samples(X)} {samples.kind}, {gap}")
+    for line in threshold_note(training):
+        print_line(console, line)
+    if not is_standard(output):
+        print_line(console, f"saved to {output}")
     if interrupted:
         raise typer.Exit(130)
-    if reason is not None:
-        raise typer.Exit(1)
 
 
 @app.command()
 @one_line_errors
-def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
+def evaluate(
+    model: given.Model,
+    data: given.Data,
+    label_key: given.LabelKey = None,
+    zero_based: given.ZeroBased = None,
+    ignore_new_features: given.IgnoreNew = False,
+) -> None:
     """Print clean, attacked and certified accuracy on DATA, overall and per class.
 
-    Clean accuracy is the accuracy on unperturbed samples.
-
-    For sentences, print the accuracy of tokens and of whole sentences. Also
-    print precision, recall and F1 of spans (labels B-... and I-...).
+    Clean accuracy is the accuracy on unperturbed samples. For sentences, print
+    also precision, recall and F1 of spans (labels B-... and I-...).
     """
-    saved = load_model(model, data)
-    source = data_at(data)
-    with working_on(*reading_of(data)):
-        X, y = labeled(saved.features, source, ignore_new_features)
-    task_of(saved.features).evaluate(Console(), saved, source, X, y)
+    saved = load_model(model)
+    with status("evaluating"):
+        samples = saved.samples(data, label_key, zero_based, ignore_new_features)
+        subject = saved.subject(samples)
+        lines = evaluation(subject)
+    if not subject.perturbs:
+        say("MODEL has no perturbations: certificates are for unchanged DATA")
+    console = Console()
+    for text in lines:
+        print_text(console, text)
+    for line in threshold_note(saved.notes.get("training", {})):
+        print_line(console, line)
 
 
 @app.command()
@@ -251,56 +194,51 @@ def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.Ig
 def predict(
     model: given.Model,
     data: given.Data,
-    output: given.LabelOutput = None,
+    output: given.LabelOutput = Path("-"),
     scores: given.Scores = False,
-    threshold: given.Threshold = None,
     certify: given.Certify = False,
+    label_key: given.LabelKey = None,
+    zero_based: given.ZeroBased = None,
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
     """Predict the label of each row or text of DATA, one per line.
 
-    For sentences, the output has all columns of DATA and an additional column
-    with the predicted label.
+    DATA needs no labels. For sentences, the output has all columns of DATA and
+    an additional column with the predicted label.
     """
-    if threshold is not None and math.isnan(threshold):
-        raise ValueError("--threshold must be a number or infinite, got nan")
-    output = Path("-") if output is None else output
     check_output(output, data, model)
-    saved = load_model(model, data)
-    begin(*reading_of(data))
-    options = PredictOptions(scores, threshold, certify, ignore_new_features)
-    source = data_at(data)
-    n_labels = write_labels(output, task_of(saved.features).predict(saved, source, options), source)
-    if not is_standard(output):
-        say(f"{n_labels} labels written to {output}")
+    saved = load_model(model)
+    samples = saved.samples(data, label_key, zero_based, ignore_new_features)
+    write_labels(output, predictions(saved, samples, scores, certify))
 
 
 @app.command()
 @one_line_errors
 def explain(
-    model: given.Model, data: given.Data, row: given.Row, ignore_new_features: given.IgnoreNew = False
+    model: given.Model,
+    data: given.Data,
+    row: given.Row,
+    label_key: given.LabelKey = None,
+    zero_based: given.ZeroBased = None,
+    ignore_new_features: given.IgnoreNew = False,
 ) -> None:
     """Print the most damaging edits of one sample and their effects on its margin.
 
-    The margin is that of the label in DATA. If there is no label, or if it is
-    not a class of MODEL, the margin is that of the predicted label.
+    The margin is that of the label in DATA. If there is no label, it is that
+    of the predicted label.
     """
-    saved = load_model(model, data)
-    check_explains(saved)
-    source = data_at(data)
-    X = unlabeled(saved.features, source, ignore_new_features)
-    n_rows = _num_samples(X)
+    saved = load_model(model)
+    samples = saved.samples(data, label_key, zero_based, ignore_new_features)
+    n_rows = _num_samples(samples.X)
     if not 0 <= row < n_rows:
         raise ValueError(f"--row must be between 0 and {n_rows - 1} for {data}, got {row}")
-    try:
-        label = labeled(saved.features, source, ignore_new_features)[1][[row]]
-    except ValueError:
-        say("explaining the predicted label, because DATA has no valid labels")
-        label = None
-    if label is not None and label[0] not in saved.classifier.classes_:
-        (name,) = saved.label_names(label)
-        say(f"explaining the predicted label, because {name} is not a class of the model")
-    explanation_report(Console(), saved, some_rows(X, np.array([row])), label, row)
+    X = some_rows(samples.X, np.array([row]))
+    label = saved.model.predict(X)[0] if samples.y is None else saved.labels(samples)[row]
+    found = explain_edit(saved.model, X, [label], feature_names=saved.feature_names(samples))
+    state = f"label {label_name(label)}" if samples.y is not None else "no label"
+    console, guess = Console(), label_name(saved.model.predict(X)[0])
+    print_line(console, f"Row {row}: {state}, predicted {guess}; {described(saved.oracle)}")
+    print_text(console, str(found))
 
 
 @app.command()
@@ -313,7 +251,9 @@ def report(
     title: given.Title = TITLE,
     rows: given.Examples = 10,
     sizes: given.Sizes = None,
-    shape: given.ReportShape = None,
+    shape: given.Shape = None,
+    label_key: given.LabelKey = None,
+    zero_based: given.ZeroBased = None,
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
     """Write a report on MODEL and DATA for reviewers, as one HTML file.
@@ -323,12 +263,14 @@ def report(
     certified. It needs no scripts and no network.
     """
     check_output(output, data, model)
-    options = ReportOptions(title, edit_numbers(sizes), rows, image_shape(shape))
-    saved, source = load_model(model, data), data_at(data)
-    with working_on(*reading_of(data)):
-        X, y = labeled(saved.features, source, ignore_new_features)
-    with working_on("evaluating"):
-        content = model_report(saved, source, X, y, options)
+    numbers = _integers("--sizes", sizes, ",")
+    sides = _integers("--shape", shape, "x")
+    saved = load_model(model)
+    with status("evaluating"):
+        samples = saved.samples(data, label_key, zero_based, ignore_new_features)
+        image = None if sides is None else ImageShape(*sides)
+        subject = saved.subject(samples, image, **data_facts(data, samples))
+        content = page(subject, n_changes=numbers, n_examples=rows, title=title)
     write(output, content)
     if not is_standard(output):
         say(f"report written to {output}")
@@ -337,88 +279,32 @@ def report(
 @app.command()
 @one_line_errors
 def convert(
-    context: typer.Context,
     source: given.Source,
     folder: given.Folder,
     dtype: given.StoredType = given.DataType.FLOAT64,
     n_features: given.NFeatures = None,
-    vocabulary: given.Vocabulary = None,
-    text_key: given.ColumnKey = "text",
-    label_key: given.LabelColumn = "label",
-    unlabeled: given.Unlabeled = False,
-    zero_based: given.FirstFeature = None,
-    overwrite: given.Overwrite = False,
+    zero_based: given.FirstFeature = False,
 ) -> None:
-    """Write the rows of SOURCE to a folder, for training with limited memory.
+    """Write the SVMlight rows of SOURCE to a folder.
 
-    Memory use does not grow with the size of SOURCE, except for a JSON array.
-    In Python, structinv.rows.RowFolder reads the folder.
+    A fit reads the folder in blocks, with limited memory. The memory of this
+    command does not depend on the size of SOURCE. In Python,
+    structinv.rows.RowFolder reads the folder, and RowWriter writes rows of
+    other files.
     """
-    key = None if unlabeled else label_key
-    options = Conversion(
-        dtype.value, n_features, zero_based, vocabulary, text_key, key, frozenset(_passed(context))
-    )
-    rows = convert_file(source, folder, options, overwrite)
-    Console().print(
-        f"{rows.shape[0]} rows, {rows.shape[1]} features, {rows.n_entries} entries, {rows.n_bytes} "
-        f"bytes: written to {escape(str(folder))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    with status("converting"):
+        rows = convert_file(source, folder, dtype.value, n_features, int(not zero_based))
+    n_rows, n_columns = rows.shape
+    counts = f"{n_rows} rows, {n_columns} features, {rows.n_entries} entries, {rows.n_bytes} bytes"
+    print_line(Console(), f"{counts}: written to {folder}")
 
 
-def _passed(context: typer.Context) -> set[str]:
-    """Return the names of the options on the command line."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-
-
-def _refuse_unused(context: typer.Context, data: Path, learner: Any, kernel: bool) -> None:
-    """Raise ValueError for an option without effect on this format or this model."""
-    passed = _passed(context)
-    for name, option in READING_OPTIONS.items():
-        if name in passed and name not in learner.options:
-            raise ValueError(
-                f"{option} has no effect on {learner.trained_on} ({data.name}): remove the option"
-            )
-    if "memory_limit" in passed and kernel:
-        raise ValueError("--memory-limit is for linear models only: remove it, or remove --kernel")
-    if "intercept" in passed and (kernel or not task_of(learner).has_intercept):
-        models = "models with a kernel" if kernel else "models of sentences"
-        raise ValueError(f"{models} have no intercept: remove --intercept or --no-intercept")
-
-
-def _why_not_saved(training: dict[str, Any], tol: float, interrupted: bool) -> str | None:
-    """Return why a model is not saved, with advice; None if it is saved."""
-    if training["status"] == Status.INCONSISTENT.value:
-        return (
-            "the lower bound of the objective exceeds its value, so rounding errors are larger than the "
-            "gap. Rescale the features to smaller values."
-        )
-    if not interrupted or training["relative_gap"] <= tol:
+def _integers(option: str, text: str | None, separator: str) -> list[int] | None:
+    """Parse an option such as ``0,1,2`` or ``28x28``."""
+    if text is None:
         return None
-    return (
-        f"training was interrupted at the relative gap {training['relative_gap']:.1e}, above --tol "
-        f"{tol:g}. Pass --max-seconds to save the model after this time."
-    )
-
-
-def _kernel(name: given.KernelName | None, gamma: str | None, degree: int | None) -> dict[str, Any]:
-    """Return the kernel and its parameters; an empty dict for a linear model."""
-    more = _without_none({"gamma": gamma, "degree": degree})
-    if name is None:
-        if more:
-            raise ValueError(
-                f"--{next(iter(more))} requires --kernel: pass --kernel, or remove --{next(iter(more))}"
-            )
-        return {}
-    if gamma is not None and gamma not in ("scale", "auto"):
-        try:
-            more["gamma"] = float(gamma)
-        except ValueError:
-            raise ValueError(f"--gamma must be scale, auto or a number, got {gamma!r}") from None
-    return {"kernel": name.value, **more}
-
-
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+    parts = [part.strip() for part in text.lower().split(separator)]
+    if not all(part.isdecimal() for part in parts) or (separator == "x" and len(parts) not in (2, 3)):
+        example = "28x28" if separator == "x" else "0,1,2"
+        raise ValueError(f"{option} must be integers >= 0, such as {example}, got {text!r}")
+    return [int(part) for part in parts]

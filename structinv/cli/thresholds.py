@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -11,32 +10,41 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, StratifiedShuffleSplit
 from sklearn.utils import _safe_indexing
 
-from ..estimators import InvariantLinearSVC, InvariantTextClassifier
 from ..estimators.target_labels import label_name
 from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..inspection.detection import ROUNDING, positive_label, threshold_at, without_edits
 from ..oracles import Identity
 from ..other_models.thresholds import with_threshold_zero
 from ..rows import RowSource, SomeRows
-from .row_files import Labels
 
 # Share of the samples that set the threshold.
 SHARE = 0.2
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Samples that set a threshold.
+class Threshold:
+    """Threshold for a false-positive rate, on a fifth of each class.
 
-    - `X, y`: samples that training does not use
-    - `max_fpr`: maximum false-positive rate
-    - `label`: label to detect
-    """
+    Training uses the other samples."""
 
-    X: Any
-    y: Labels
-    max_fpr: float
-    label: Any
+    def __init__(self, classifier: Any, X: Any, y: np.ndarray, max_fpr: float, seed: int) -> None:
+        if not 0 < max_fpr < 1:
+            raise ValueError(f"--max-fpr must be above 0 and below 1, such as 0.01, got {max_fpr}")
+        classes, counts = np.unique(y, return_counts=True)
+        if len(classes) != 2:
+            raise ValueError(f"--max-fpr requires two classes, but DATA has {len(classes)}: remove it")
+        self.max_fpr = max_fpr
+        self.label, _ = positive_label(classifier.oracle or Identity(), classes)
+        n_others, needed = int(np.sum(y != self.label)), ceil((1.0 - ROUNDING) / max_fpr)
+        if SHARE * counts.min() < 1 or int(SHARE * n_others) < needed:
+            raise ValueError(
+                f"--max-fpr {max_fpr:g} requires at least {ceil(needed / SHARE)} samples without the "
+                f"label {label_name(self.label)}, since a fifth of them sets the threshold, but DATA "
+                f"has {n_others}: pass a larger rate, or more data"
+            )
+        split = StratifiedShuffleSplit(1, test_size=SHARE, random_state=seed)
+        ((train, test),) = split.split(np.zeros((len(y), 1)), y)
+        self.training = _part(X, np.sort(train)), y[np.sort(train)]
+        self.X, self.y = _part(X, np.sort(test)), y[np.sort(test)]
 
     def moved(self, classifier: Any) -> Any:
         """Return a copy of a fitted classifier whose threshold 0 has at most the rate.
@@ -67,38 +75,18 @@ class HeldOut:
         }
 
 
-def hold_out(
-    classifier: Any, X: Any, y: Labels, max_fpr: float, seed: int
-) -> tuple[Any, Labels, HeldOut]:
-    """Return the samples for training, and a fifth of each class for the threshold."""
-    if not isinstance(classifier, (InvariantLinearSVC, InvariantTextClassifier)):
-        raise ValueError("--max-fpr requires a linear model of rows or texts: remove --max-fpr")
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) != 2:
-        raise ValueError(f"--max-fpr requires two classes, but DATA has {len(classes)}: remove it")
-    label, _ = positive_label(classifier.oracle or Identity(), classes)
-    n_others, needed = int(np.sum(y != label)), ceil((1.0 - ROUNDING) / max_fpr)
-    if SHARE * counts.min() < 1 or int(SHARE * n_others) < needed:
-        raise ValueError(
-            f"--max-fpr {max_fpr:g} requires at least {ceil(needed / SHARE)} samples without the label "
-            f"{label_name(label)}, since a fifth of them sets the threshold, but DATA has {n_others}: "
-            "pass a larger rate, or more data"
-        )
-    split = StratifiedShuffleSplit(1, test_size=SHARE, random_state=seed)
-    ((train, test),) = split.split(np.zeros((len(y), 1)), y)
-    X_train, X_test = (
-        SomeRows(X, rows) if isinstance(X, RowSource) else _safe_indexing(X, rows)
-        for rows in map(np.sort, (train, test))
-    )
-    return X_train, y[np.sort(train)], HeldOut(X_test, y[np.sort(test)], max_fpr, label)
+def _part(X: Any, rows: np.ndarray) -> Any:
+    return SomeRows(X, rows) if isinstance(X, RowSource) else _safe_indexing(X, rows)
 
 
-def threshold_note(training: dict[str, Any]) -> str:
-    """Return sentences on a threshold from the notes of a model file."""
+def threshold_note(training: dict[str, Any]) -> list[str]:
+    """Return a sentence on a threshold from the notes of a model file, if it has one."""
+    if "max_fpr" not in training:
+        return []
     found, detected = training["held_out_false_positives"], training["held_out_detected"]
-    return (
+    return [
         f"The threshold is set for at most {100 * training['max_fpr']:.4g} % false positives. On "
         f"{training['held_out']} held-out samples, which training did not use, there are "
         f"{100 * found:.2g} % false positives, and {100 * detected:.3g} % of "
         f"{training['detected_label']} are detected."
-    )
+    ]

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import track
 
 from ..utils.jit import Stopwatch, cache_folder, cache_is_written, compiled_functions
-from .messages import escape, quiet_console
+from .messages import quiet_console
+from .printing import print_line
 from .warm_jobs import JOBS, Job
 
 
@@ -38,12 +39,8 @@ def warm_up(family: Family, console: Console) -> None:
     chosen = [job for job in JOBS if family in (Family.ALL, job.family)]
     for job in track(chosen, "compiling", console=quiet_console(), transient=True):
         console.print(f"{job.family}: {job.name}, {_run(job)} functions", highlight=False)
-    console.print(
-        f"{compiled_functions()} functions compiled in {watch.compile_seconds:.0f} s, cached in "
-        f"{escape(str(folder))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    functions, seconds = compiled_functions(), watch.compile_seconds
+    print_line(console, f"{functions} functions compiled in {seconds:.0f} s, cached in {folder}")
 
 
 def _run(job: Job) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TypeAlias
 
 from ..utils.files import write_atomically
-from .opening import Source, name_of, opened_text
+from .opening import Source, name_of, opened
 
 # The columns of a token, and the tokens of a sentence.
 Token: TypeAlias = tuple[str, ...]
@@ -31,8 +32,7 @@ def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], l
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        File in UTF-8, with any line endings, plain or compressed by gzip or xz. Compression is detected
-        by content.
+        File in UTF-8, with any line endings. Files with a name that ends in .gz or .xz are decompressed.
     labeled : bool, default=True
         If True, the last column is the label.
 
@@ -194,8 +194,9 @@ def _check_cells(cells: Sequence[str], where: str, *, blanks: bool) -> None:
 
 def _groups(path: Source, name: str) -> Iterator[list[tuple[int, Token]]]:
     """Yield the lines of each sentence, as numbers and columns."""
-    with opened_text(path) as stream:
-        lines = stream.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    with opened(path) as stream:
+        content = stream.read().removeprefix(BOM_UTF8)
+    lines = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     tabs = _divided_by_tabs(lines)
     known: dict[bytes, str] = {}
     group: list[tuple[int, Token]] = []

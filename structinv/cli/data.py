@@ -1,0 +1,278 @@
+"""Data of the commands: texts, rows or sentences in a file, and folders of rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from codecs import BOM_UTF8
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from hashlib import sha256
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from ..datasets import conll_features, load_conll
+from ..datasets.conll import Sentence
+from ..datasets.opening import OPENERS, name_of, opened
+from ..rows import RowFolder
+from ..utils.visible import listed, shown
+
+TEXT_KEY = "text"
+_COLUMN_ENDINGS = (".conll", ".iob", ".iob2", ".bio")
+# The start of an SVMlight row: a comment, or a label and the first value.
+_ROW = re.compile(rb"\s*(#|[-+.\w]+\s*(#|$|\s(qid|\d+):))")
+
+
+class Format(StrEnum):
+    """Formats of files."""
+
+    JSON = "json"
+    TABLE = "table"
+    SVMLIGHT = "svmlight"
+    CONLL = "conll"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Content of DATA.
+
+    - `name`: name for messages
+    - `kind`: "texts", "rows" or "sentences"
+    - `X`: texts, a matrix, a folder of rows, or features of tokens
+    - `y`: labels, or None
+    - `notes`: names of the columns, or the first feature number, as in the notes of a model file
+    - `no_labels`: why there are no labels
+    - `sentences`: all columns of each token
+    - `digest`: SHA-256 of data that are not in a file
+    """
+
+    name: str
+    kind: str
+    X: Any
+    y: Any = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    no_labels: str = ""
+    sentences: Sequence[Sentence] = ()
+    digest: str = ""
+
+    @property
+    def labels(self) -> Any:
+        """Labels of all samples; ValueError without labels."""
+        if self.y is None:
+            raise ValueError(f"{self.name} has no labels: {self.no_labels}")
+        return self.y
+
+
+def read(path: Path, format: Format | None, label_key: str, first_feature: int) -> Samples:
+    """Read DATA; by default the name and the first line decide the format."""
+    if path.is_dir():
+        rows = RowFolder(path)
+        notes = {key: rows.notes[key] for key in rows.notes.keys() & {"first_feature", "columns"}}
+        return Samples(str(path), "rows", rows, rows.labels, notes, "write it with labels")
+    name = "standard input" if str(path) == "-" else name_of(path)
+    with opened(sys.stdin.buffer if str(path) == "-" else path) as stream:
+        content = stream.read()
+    samples = _parsed(content.removeprefix(BOM_UTF8), name, format, label_key, first_feature)
+    return samples if path.is_file() else replace(samples, digest=sha256(content).hexdigest())
+
+
+def _parsed(
+    content: bytes, name: str, format: Format | None, label_key: str, first_feature: int
+) -> Samples:
+    if not content.strip():
+        raise ValueError(f"{name} is empty")
+    format = format or _format_of(Path(name), content)
+    if format is Format.CONLL:
+        stream: Any = BytesIO(content)
+        stream.name = name
+        return Samples(name, "sentences", None, sentences=load_conll(stream, labeled=False)[0])
+    if format is Format.SVMLIGHT:
+        try:
+            X, y = svmlight_rows(content, first_feature)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return Samples(name, "rows", X, y, {"first_feature": first_feature})
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} must be text in UTF-8: {error.reason}") from None
+    return (_json if format is Format.JSON else _table)(text, name, label_key)
+
+
+def _format_of(path: Path, content: bytes) -> Format:
+    endings = [ending for ending in path.suffixes[-2:] if ending not in OPENERS]
+    if endings and endings[-1].lower() in _COLUMN_ENDINGS:
+        return Format.CONLL
+    first = content.lstrip().split(b"\n", 1)[0].rstrip()
+    if first.startswith(b"{"):
+        return Format.JSON
+    return Format.SVMLIGHT if _ROW.match(first) else Format.TABLE
+
+
+def svmlight_rows(
+    content: bytes, first_feature: int, n_features: int | None = None, dtype: Any = np.float64
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Read rows in SVMlight format, whose features are numbered from 0 or from 1."""
+    try:
+        return load_svmlight_file(
+            BytesIO(content), n_features=n_features, zero_based=first_feature == 0, dtype=dtype
+        )
+    except ValueError as error:
+        hint = ": pass --zero-based" if "Invalid index 0" in str(error) else ""
+        raise ValueError(f"{shown(error, 200)}{hint}") from None
+
+
+def _json(text: str, name: str, label_key: str) -> Samples:
+    """Read JSON lines with texts, and with labels if all lines have one."""
+    texts, labels, no_labels = [], [], ""
+    for number, line in enumerate(StringIO(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"{name}, line {number} is not JSON: {shown(error, 200)}") from None
+        if not isinstance(record, dict) or not isinstance(record.get(TEXT_KEY), str):
+            raise ValueError(f'{name}, line {number} must be an object such as {{"{TEXT_KEY}": "..."}}')
+        texts.append(record[TEXT_KEY])
+        labels.append(record.get(label_key))
+        if not isinstance(labels[-1], (str, int)):
+            no_labels = no_labels or (
+                f"the key {label_key!r} of line {number} must contain a string or an integer, but its "
+                f"keys are {listed(sorted(record))}. Pass --label-key if another key has the label"
+            )
+    kinds = sorted({type(label).__name__ for label in labels})
+    if not no_labels and len(kinds) > 1:
+        no_labels = f"labels must be of one type, got {' and '.join(kinds)}"
+    return Samples(name, "texts", texts, None if no_labels else np.array(labels), no_labels=no_labels)
+
+
+def _table(text: str, name: str, label_key: str) -> Samples:
+    """Read a table with a header: texts, or numbers; or lines of a label, a tab and a text."""
+    first = text.lstrip().split("\n", 1)[0]
+    separator = "\t" if "\t" in first else max(",;", key=first.count)
+    if separator not in first:
+        raise ValueError(
+            f"{name} must have JSON lines, SVMlight rows, or a table with a header, got "
+            f"{shown(first, 60)!r}. Pass --format conll to fit for sentences in columns"
+        )
+    csv.field_size_limit(2**31 - 1)
+    bare = separator == "\t" and not {TEXT_KEY, label_key} & set(first.rstrip().split("\t"))
+    quoting: Any = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
+    reader: Any = csv.reader(StringIO(text, newline=""), delimiter=separator, quoting=quoting)
+    header = [cell.strip() for cell in next(filter(None, reader))]
+    rows, lines = [], []
+    for cells in filter(None, reader):
+        if len(cells) != len(header):
+            raise ValueError(
+                f"{name}, line {reader.line_num} must have {len(header)} cells, got {len(cells)}"
+            )
+        rows.append(cells)
+        lines.append(reader.line_num)
+    if bare and len(header) == 2 and not all(_is_number(cells[1]) for cells in rows or [header]):
+        return _texts(name, [[label_key, TEXT_KEY], header, *rows], label_key)
+    if TEXT_KEY in header:
+        return _texts(name, [header, *rows], label_key)
+    return _numbers(name, header, rows, lines, label_key)
+
+
+def _texts(name: str, cells: list[list[str]], label_key: str) -> Samples:
+    columns = dict(zip(cells[0], zip(*cells[1:], strict=True), strict=True))
+    labels, no_labels = _labels(columns, label_key)
+    return Samples(name, "texts", list(columns[TEXT_KEY]), labels, no_labels=no_labels)
+
+
+def _numbers(
+    name: str, header: list[str], rows: list[list[str]], lines: list[int], label_key: str
+) -> Samples:
+    if len(set(header)) < len(header) or all(map(_is_number, header)):
+        raise ValueError(f"{name} must have a header with a different name for each column")
+    for cells, line in zip(rows, lines, strict=True):
+        for column, cell in zip(header, cells, strict=True):
+            if column != label_key and not _is_number(cell):
+                raise ValueError(
+                    f"{name}, line {line} must have a finite number in column {column!r}, got "
+                    f"{shown(cell, 60)!r}. Pass --label-key if it has the label, or name a column of "
+                    f"texts {TEXT_KEY!r}"
+                )
+    columns = dict(zip(header, zip(*rows, strict=True), strict=False))
+    labels, no_labels = _labels(columns, label_key)
+    names = [column for column in header if column != label_key]
+    X = np.array([columns.get(column, ()) for column in names], dtype=np.float64).T
+    return Samples(name, "rows", X, labels, {"columns": names}, no_labels)
+
+
+def _labels(columns: Mapping[str, Sequence[str]], label_key: str) -> tuple[Any, str]:
+    """Return the labels of a table, or None with the reason."""
+    if label_key in columns:
+        return np.array([cell.strip() for cell in columns[label_key]]), ""
+    return None, f"it has no column {label_key!r}, only {listed(columns)}. Pass --label-key"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
+def with_features(samples: Samples, notes: dict[str, Any], n_features: int, ignore_new: bool) -> Samples:
+    """Return rows with the features of a model, in its sequence."""
+    first, own = notes.get("first_feature"), samples.notes.get("first_feature")
+    if None not in (first, own) and first != own:
+        raise ValueError(f"{samples.name} has features from {own}, but MODEL has features from {first}")
+    X, advice = samples.X, "pass --ignore-new-features to ignore larger numbers"
+    if isinstance(X, RowFolder):
+        advice, ignore_new = f"pass --n-features {n_features} to convert", False
+    elif "columns" in samples.notes and notes.get("columns"):
+        X = _in_sequence(samples, notes["columns"], ignore_new)
+    elif sparse.issparse(X) and (ignore_new or X.shape[1] < n_features):
+        X.resize(X.shape[0], n_features)
+    if X.shape[1] != n_features:
+        raise ValueError(
+            f"{samples.name} has {X.shape[1]} features, but MODEL has {n_features}: {advice}"
+        )
+    return replace(samples, X=X)
+
+
+def _in_sequence(samples: Samples, columns: list[str], ignore_new: bool) -> np.ndarray:
+    """Return the columns of a table in the sequence of a model."""
+    names = samples.notes["columns"]
+    missing, new = sorted(set(columns) - set(names)), sorted(set(names) - set(columns))
+    if missing:
+        raise ValueError(f"{samples.name} lacks columns of MODEL: {listed(missing)}")
+    if new and not ignore_new:
+        raise ValueError(
+            f"{samples.name} has columns that MODEL lacks: {listed(new)}. Pass --ignore-new-features "
+            "to ignore them"
+        )
+    return samples.X[:, [names.index(column) for column in columns]]
+
+
+def with_tokens(samples: Samples, n_columns: int | None, classes: Sequence[Any] | None) -> Samples:
+    """Return sentences with features of their tokens, and their labels if any.
+
+    The number of columns before the label is that of the training. Without it, the last column is the
+    label if all its values are classes, or if there are no classes yet.
+    """
+    found = len(samples.sentences[0][0])
+    last = [[cells[-1] for cells in sentence] for sentence in samples.sentences]
+    if n_columns is None:
+        known = None if classes is None else {str(label) for label in classes}
+        n_columns = found - (found > 1 and (known is None or all(map(known.issuperset, last))))
+    if found not in (n_columns, n_columns + 1):
+        raise ValueError(
+            f"{samples.name} must have {n_columns} columns, or {n_columns + 1} with labels, got {found}"
+        )
+    tokens = [[cells[:n_columns] for cells in sentence] for sentence in samples.sentences]
+    y = None if found == n_columns else last
+    notes, reason = {"n_columns": n_columns}, "it has no column after the features"
+    return replace(samples, X=conll_features(tokens), y=y, notes=notes, no_labels=reason)
