@@ -95,12 +95,6 @@ SHARED = [
     ({"loss": None}, ValueError, "loss"),
     ({"solver": "newton"}, ValueError, "solver .*'newton'"),
     ({"solver": Representer("newton")}, ValueError, "method .*'newton'"),
-    ({"solver": Representer("dual-cd", selection="first")}, ValueError, "selection .*'first'"),
-    (
-        {"solver": Representer("newton-cg", selection="steepest")},
-        ValueError,
-        "got 'steepest' with method",
-    ),
     ({"kernel": "gauss"}, ValueError, "kernel"),
     ({"kernel": "precomputed"}, ValueError, "kernel .*'precomputed'"),
     ({"kernel": 3}, ValueError, "kernel"),

@@ -259,10 +259,9 @@ def test_the_quadratic_program_of_all_coefficients_equals_coordinate_ascent():
         [own >= 0, own <= 1, cp.abs(a[14:]) <= nu],
     )
     program.solve(solver="CLARABEL")
-    for selection in ("random", "steepest"):
-        solution = solved(objective, Representer("dual-cd", selection=selection), 1e-8, 2000)
-        assert solution.dual == pytest.approx(program.value, rel=1e-6)
-        assert solution.primal == pytest.approx(program.value, rel=1e-6)
+    solution = solved(objective, Representer("dual-cd"), 1e-8, 2000)
+    assert solution.dual == pytest.approx(program.value, rel=1e-6)
+    assert solution.primal == pytest.approx(program.value, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", ["dual-cd", "newton-cg"])
@@ -388,7 +387,6 @@ def test_folding_refuses_by_name():
     ("parameters", "message"),
     [
         ({"method": "simplex"}, "method must be one of"),
-        ({"method": "dual-cd", "selection": "best"}, "selection must be one of"),
         ({"method": "newton-cg", "plane_tol": 1.0}, "plane_tol must be 0 unless method is 'dual-cd'"),
         ({"method": "cvxpy", "cvxpy_solver": "NONE"}, "cvxpy_solver must be one of"),
         ({"plane_tol": -1.0}, "plane_tol must be a number of at least 0"),

@@ -8,18 +8,15 @@ amount that is still missing. In the code, a feature is a "word" and the array `
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import PLAIN, njit
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Smaller fractions of a dual variable are rounding errors.
 _NOTHING = 1e-14
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _sink(heap, at, size, room):
     """Move an entry of a heap down until no entry below it has less slack."""
     word = heap[at]
@@ -34,7 +31,7 @@ def _sink(heap, at, size, room):
     heap[at] = word
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _rise(heap, at, room):
     """Move an entry of a heap up until no entry above it has more slack."""
     word = heap[at]
@@ -44,7 +41,7 @@ def _rise(heap, at, room):
     heap[at] = word
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def share_out(indptr, indices, rows, alphas, budgets, asked, could, present, starts, words, shares):
     """Distribute the required amounts of all features over rows.
 

@@ -17,16 +17,11 @@ common threshold. Its cost is that of a row, for any number of features that may
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import FAST, PLAIN, njit
 from .margin_steps import best_alpha, conjugate, loss_value
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities stay valid.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Replaces an infinite threshold.
 _HUGE = 1e300
 
@@ -41,7 +36,7 @@ SUMS = 10
 _ROOT_STEPS = 60
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _gaining(u, value, sigma, cut, words):
     """List the features with a gain above ``cut``; return their number and the largest gain."""
     count, high = 0, 0.0
@@ -54,7 +49,7 @@ def _gaining(u, value, sigma, cut, words):
     return count, high
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _added(t, u, own, value, sigma, total, words, count):
     """Return the total addition of the listed features at threshold t, and its slope."""
     added, slope = 0.0, 0.0
@@ -72,7 +67,7 @@ def _added(t, u, own, value, sigma, total, words, count):
     return added, slope
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _threshold(u, own, value, sigma, total, budget, guess, words):
     """Return the smallest threshold within the budget, from a guess, and the number of ``words``.
 
@@ -110,7 +105,7 @@ def _threshold(u, own, value, sigma, total, budget, guess, words):
     return high, count
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def settle(u, own, value, sides, place):
     """Recompute each side's threshold and sums, and the state of each feature.
 
@@ -136,7 +131,7 @@ def settle(u, own, value, sides, place):
             _hold_next(u, value, sigma, sums, place)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _hold_next(u, value, sigma, sums, place):
     """Set the threshold to the gain of the next feature, if full features use the whole budget.
 
@@ -151,7 +146,7 @@ def _hold_next(u, value, sigma, sums, place):
         _hold(best, u, value, sigma, sums, place)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _hold(j, u, value, sigma, sums, place):
     """Hold a free feature."""
     a = value[j]
@@ -160,7 +155,7 @@ def _hold(j, u, value, sigma, sums, place):
     place[j] = 1 if sigma > 0 else -1
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _let_go(j, u, value, sigma, sums, place):
     """Free a held feature."""
     a = value[j]
@@ -169,7 +164,7 @@ def _let_go(j, u, value, sigma, sums, place):
     place[j] = 0
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _fill(j, u, own, value, sigma, sums, place, sign):
     """Fill a free feature (sign 1), or free a full feature (sign -1)."""
     a = value[j]
@@ -181,7 +176,7 @@ def _fill(j, u, own, value, sigma, sums, place, sign):
     place[j] = 0 if sign < 0 else (2 if sigma > 0 else -2)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def move_word(j, u, own, value, sides, place):
     """Update the state of a feature for the current thresholds."""
     a = value[j]
@@ -209,7 +204,7 @@ def move_word(j, u, own, value, sides, place):
         _hold(j, u, value, sigma, sums, place)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def level_out(sums):
     """Compute the threshold of a side for its current held features."""
     if sums[CURVE] > 0:
@@ -217,7 +212,7 @@ def level_out(sums):
         sums[THRESHOLD] = max((sums[HELD] - budget) / sums[CURVE], 0.0)
 
 
-@njit(**_PLAIN, forceinline=True)
+@njit(**PLAIN, forceinline=True)
 def weight_of(j, u, own, value, sides, place):
     """Return the weight of a held or full feature, including additions."""
     side = 0 if place[j] > 0 else 1
@@ -227,7 +222,7 @@ def weight_of(j, u, own, value, sides, place):
     return u[j] + sigma * value[j] * max(sums[TOTAL] - own[side, j], 0.0)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def weights_of(u, own, value, sides, place, f):
     """Write the weights of held and full features, including additions, into f."""
     for j in range(value.size):
@@ -235,7 +230,7 @@ def weights_of(u, own, value, sides, place, f):
             f[j] = weight_of(j, u, own, value, sides, place)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _gather(indices, u, inverse, place, work):
     """Write weights, reciprocal values and states of features into the first rows of ``work``."""
     w, by_value, at = work[0], work[1], work[2]
@@ -244,7 +239,7 @@ def _gather(indices, u, inverse, place, work):
         w[t], by_value[t], at[t] = u[j], inverse[j], place[j]
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _multiply(data, s, cautious, first, second, work):
     """Replace the weights by products with the row's entries; see `read_row`."""
     w, by_value, at = work[0], work[1], work[2]
@@ -263,7 +258,7 @@ def _multiply(data, s, cautious, first, second, work):
     return total, curve, up, down, n_full
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, full, held, work):
     """Write the products of a row's entries with the weights into ``work[0]``.
 
@@ -288,7 +283,7 @@ def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, f
     return total, curve, n_full
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _add(indices, data, rate, more, own, mine, u, work):
     """Update the weights of features and the sums of their rows, also in ``work``."""
     w, rows_of = work[0], work[3]
@@ -300,7 +295,7 @@ def _add(indices, data, rate, more, own, mine, u, work):
         rows_of[t] = own[0 if value < 0 else 1, j]
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _misplaced(length, first, second, first_total, second_total, work):
     """Mark features whose state has changed; return their number."""
     w, by_value, at, rows_of = work[0], work[1], work[2], work[3]
@@ -317,7 +312,7 @@ def _misplaced(length, first, second, first_total, second_total, work):
     return count
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held, work):
     """Add a multiple of a row to the weights and update the states of its features.
 
@@ -337,7 +332,7 @@ def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held,
         level_out(sides[side])
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse, present, K, kind,
                     intercept, cautious, u, own, sides, place, alphas, order, gaps):  # fmt: skip
     """Maximize over the dual variable of each row of `order`, with all additions.

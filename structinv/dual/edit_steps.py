@@ -12,13 +12,11 @@ held features have the curvature of free ones, so these steps may be too short, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..oracles.words.word_blocks import step_block
 from ..oracles.words.word_selection import largest
-from ..utils.jit import njit
+from ..utils.jit import FAST, PLAIN, njit
 from .addition_steps import (
     BUDGET,
     CURVE,
@@ -32,9 +30,6 @@ from .addition_steps import (
     weight_of,
 )
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities stay valid.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Features of a row with a gain below this fraction of the threshold are unchanged in a visit.
 _KEEP = 0.7
 # Columns of listed features: product with the weights, curvature, base, deviation, decrease and increase
@@ -42,14 +37,14 @@ _KEEP = 0.7
 _B, _Q, _BASE, _DEV, _DROP, _GROW, _CAP = range(7)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def left_over(alpha, spent, K):
     """Return the amounts of all features and of one feature that a row may add."""
     budget = max(K * alpha - spent, 0.0)
     return budget, min(alpha, budget)
 
 
-@njit(**_PLAIN, forceinline=True)
+@njit(**PLAIN, forceinline=True)
 def _list(words, at, b, q, base, dev, drop, grow, cap):
     """Append a feature to the list; return the number of features."""
     words[_B, at], words[_Q, at], words[_BASE, at], words[_DEV, at] = b, q, base, dev
@@ -57,7 +52,7 @@ def _list(words, at, b, q, base, dev, drop, grow, cap):
     return at + 1
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _list_full(full, count, wanted, place, sigma, indices, start, stop):
     """Remove features that are no longer full from a side's list, and append new ones from a row."""
     kept = 0
@@ -74,7 +69,7 @@ def _list_full(full, count, wanted, place, sigma, indices, start, stop):
             count[0] += 1
 
 
-@njit(**_PLAIN, forceinline=True)
+@njit(**PLAIN, forceinline=True)
 def _push(j, change, u, value, sides, place):
     """Change the rows' own part of a weight, and the gain of a held feature."""
     u[j] += change
@@ -84,7 +79,7 @@ def _push(j, change, u, value, sides, place):
         sides[1, HELD] += change / value[j]
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _choose(delta, start, length, size, cut, drop, grow, entries):
     """List entries with a gain above ``cut`` or a deviation; return their number."""
     count = 0
@@ -94,7 +89,7 @@ def _choose(delta, start, length, size, cut, drop, grow, entries):
     return count
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
               n_own, words, at, couplings):  # fmt: skip
     """List the chosen entries of a row; return their products' sum and their curvature.
@@ -116,7 +111,7 @@ def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, pl
     return total, curve
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, full, n_full, mine_full,
                 n_mine, has, words):  # fmt: skip
     """List the features that a row may add, and return their number.
@@ -142,7 +137,7 @@ def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, f
     return count
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
     """Return the largest sum of K gains, and the K-th largest gain.
 
@@ -165,7 +160,7 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
     return top, threshold
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, value, inverse, K, drop,
                 grow, intercept, cautious, u, own, sides, place, alphas, spent, mu, order, gaps, least,
                 moved, before):  # fmt: skip
@@ -276,7 +271,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
     return n_moved
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _deviate(indices, data, delta, entries, count, old, target, gamma, rate, drop, grow, u, value, sides,
              place):  # fmt: skip
     """Move the listed entries of a row by a fraction `gamma`; return their part of the budget."""

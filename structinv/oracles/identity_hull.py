@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.jit import njit
+from ..utils.jit import FAST, njit
 from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
 from ..utils.packed_rows import PackedRows
 from .hulls import Hull
 from .query import rows_at
-
-# The compiler may reorder sums, but must respect infinities.
-_FAST: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
-}
 
 
 class IdentityHull(Hull):
@@ -94,7 +86,7 @@ def contiguous(A: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(A, A.dtype if A.dtype == np.float32 else np.float64)
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _step(tau, c, y, square, margin, intercept, f):
     """Return the best tau of a row, its gap and the step in f; update the intercept."""
     last = f.size - 1
@@ -110,7 +102,7 @@ def _step(tau, c, y, square, margin, intercept, f):
     return new, c * (max(slope, 0.0) - tau * slope), step
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _sweep_csr(indptr, indices, data, signs, weights, squares, taus, intercept, f, order, gaps):
     for i in order:
         start, stop, margin = indptr[i], indptr[i + 1], 0.0
@@ -126,7 +118,7 @@ def _sweep_csr(indptr, indices, data, signs, weights, squares, taus, intercept, 
                 f[np.uint64(indices[e])] += step * data[e]
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _sweep_dense(X, signs, weights, squares, taus, intercept, f, order, gaps):
     for i in order:
         x, margin = X[i], 0.0

@@ -15,20 +15,15 @@ have shape (n_features, n_labels), so the labels of a word are contiguous.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import FAST, PLAIN, njit
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# The compiler may reorder sums, but must respect infinities.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Maximum number of labels that join the active set of a row in one update.
 NEWCOMERS = 8
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _score_all(indices, data, start, stop, W, score):
     """Add the scores of a row for all labels, four words at a time for speed."""
     n_labels, j = score.size, start
@@ -45,7 +40,7 @@ def _score_all(indices, data, start, stop, W, score):
         j += 1
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _score_some(indices, data, start, stop, W, work, size, score):
     """Add the scores of a row for the labels in ``work``."""
     for j in range(start, stop):
@@ -54,7 +49,7 @@ def _score_some(indices, data, start, stop, W, work, size, score):
             score[work[t]] += x * W[a, work[t]]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _load(slots, labels, taus, i, work, taus_by_label):
     """Load labels and dual variables of a row; return their number and sum."""
     first, size, total = slots[i, 0], slots[i, 1], 0.0
@@ -65,7 +60,7 @@ def _load(slots, labels, taus, i, work, taus_by_label):
     return size, total
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def place_in(slots, used, pool, i, size):
     """Return the position in a pool at which to store `size` entries of a row.
 
@@ -78,7 +73,7 @@ def place_in(slots, used, pool, i, size):
     return slots[i, 0]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _threshold(work, size, mass, score, curve):
     """Return t such that ``max(0, mass * curve + score - t)`` adds up to `curve` (Michelot)."""
     total, active = 0.0, size
@@ -98,7 +93,7 @@ def _threshold(work, size, mass, score, curve):
         cut = (total - curve) / active
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _highest(score, inside):
     """Return the label outside the active set with the highest score; -1 if there is none."""
     best, value = -1, -np.inf
@@ -108,7 +103,7 @@ def _highest(score, inside):
     return best
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _update(indices, data, start, stop, work, change, size, W):
     for j in range(start, stop):
         a, x = indices[j], data[j]
@@ -116,7 +111,7 @@ def _update(indices, data, start, stop, work, change, size, W):
             W[a, work[t]] += change[t] * x
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def sweep_identity(
     indptr, indices, data, codes, weights, square, cost, intercept,
     slots, labels, taus, used, W, order, gaps, full, workspace, work, inside,
@@ -189,7 +184,7 @@ def sweep_identity(
     return order.size
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _store(slots, labels, taus, used, i, work, size, mass, truth, full):
     """Store the labels of a row; if ``full``, only those with a positive tau."""
     count, total = 0, 0.0
@@ -205,7 +200,7 @@ def _store(slots, labels, taus, used, i, work, size, mass, truth, full):
             at += 1
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, score):
     """Compute exact losses of rows at ``W``; ``score`` is a workspace (n_labels,)."""
     for i in range(losses.size):
@@ -218,7 +213,7 @@ def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, sc
         losses[i] = best - score[codes[i]]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, taus, W, work,
                      change):  # fmt: skip
     """Add weighted planes of all rows to ``W``; workspaces have size n_labels + 1."""
@@ -236,7 +231,7 @@ def combine_identity(indptr, indices, data, codes, weights, intercept, slots, la
                 W[W.shape[0] - 1, work[t]] += change[t]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def restore_identity(start, labels_in, taus_in, slots, labels, taus):
     """Restore dual variables, sorted by row, shrunk to sums of 1; count them."""
     at = 0

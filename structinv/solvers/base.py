@@ -113,9 +113,6 @@ _OTHERS = {
     "FrankWolfe": "'frank_wolfe' for many features and a moderate C",
 }
 
-# Avoids a division by 0 in plots.
-_TINY = np.finfo(np.float64).tiny
-
 
 @dataclass(frozen=True)
 class Record:

@@ -20,7 +20,6 @@ from .coefficient_objectives import CoefficientProblem, planes_of_slopes, slopes
 from .coordinate_steps import coordinate_sweeps
 from .frank_wolfe import FrankWolfe, term_states
 
-SELECTIONS = ("random", "steepest")
 # Sweeps over the functionals between two checks.
 SWEEPS = 20
 # Maximum number of functionals that join the working set in a sweep, if it cannot contain all.
@@ -58,7 +57,6 @@ class CoordinateState(DualState):
         objective: Objective,
         terms: Sequence[int],
         rng: np.random.Generator,
-        selection: str,
     ) -> None:
         space: Any = objective.space
         self.space: RepresenterSpace = space
@@ -66,7 +64,6 @@ class CoordinateState(DualState):
         found: list[Any] = [penalty.coordinates() for penalty in self.penalties]
         problem = self.problem = CoefficientProblem(space, found)
         self.rng = rng
-        self.selection = selection
         pieces = problem.loss.pieces()
         assert pieces is not None
         self.tables = [
@@ -103,7 +100,7 @@ class CoordinateState(DualState):
                     working_set, np.where(problem.places % len(self.working_sets) == output, gaps, 0.0)
                 )
             border = self._border(working_set)
-            moved = self._after_sweeps(working_set, border, u, gaps, out_of_time)
+            moved = self._after_sweeps(working_set, border, u, out_of_time)
             change[working_set.chosen] = moved - self.coefficients[working_set.chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
@@ -129,7 +126,6 @@ class CoordinateState(DualState):
         working_set: _WorkingSet,
         border: np.ndarray,
         u: np.ndarray,
-        gaps: np.ndarray,
         out_of_time: OutOfTime,
     ) -> np.ndarray:
         """Return the coefficients of the working set after some sweeps."""
@@ -139,7 +135,7 @@ class CoordinateState(DualState):
             inner = inner + np.sqrt(self._penalty) * border * (problem.basis[:, 0] @ self.coefficients)
         breaks, intercepts, slopes = (np.ascontiguousarray(table[chosen]) for table in self.tables)
         weights = problem.weights[chosen]
-        order = self._order(gaps[chosen], weights)
+        order = self.rng.permutation(np.flatnonzero(weights > 0))
         at_once = max(1, int(ENTRIES_AT_ONCE // max(1, len(chosen))))
         parts = [order[first : first + at_once] for first in range(0, len(order), at_once)]
         # If all sweeps together are short, the time is checked only before them.
@@ -189,14 +185,6 @@ class CoordinateState(DualState):
         table[:, old:] = cross.T
         working_set.chosen, working_set.gram = chosen, table
 
-    def _order(self, gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the coordinates to visit: all in random order, or the quarter with the largest gaps."""
-        counted = np.flatnonzero(weights > 0)
-        if self.selection == "random":
-            return self.rng.permutation(counted)
-        steepest = np.argsort(-gaps[counted], kind="stable")[: max(1, len(counted) // 4)]
-        return counted[steepest]
-
     def value(self, f: RepresenterExpansion) -> tuple[float, float]:
         value = self.problem.losses(f.functionals().ravel()[self.problem.places])
         return value, value
@@ -232,12 +220,11 @@ class DualCoordinates:
         rng: np.random.Generator,
         planes: PlaneSet | None = None,
         plane_tol: float = 0.0,
-        selection: str = "random",
     ) -> None:
         joined, others = _split(objective)
         parts, blocks = term_states(objective, others, rng, plane_tol)
         if joined:
-            parts = [CoordinateState(objective, joined, rng, selection), *parts]
+            parts = [CoordinateState(objective, joined, rng), *parts]
             blocks = [objective.first[joined], *blocks]
         self.solver = FrankWolfe(plane_tol)
         self.state = self.solver.begin(objective, parts, blocks, planes)

@@ -11,7 +11,7 @@ from ..terms.planes import PlaneSet
 from ..utils.parameters import check_number
 from .base import Bounds, Solver
 from .convex_program import ConvexProgram, check_cvxpy_solver
-from .dual_coordinates import SELECTIONS, DualCoordinates
+from .dual_coordinates import DualCoordinates
 from .dual_interior import DualInterior
 from .method import CoefficientMethod
 from .newton_cg import NewtonCG
@@ -48,9 +48,6 @@ class Representer(Solver):
         - "auto" is "dual-cd" for worst-case losses and "cvxpy" for losses without a derivative. It is
           "dual-interior" for at most 3000 functionals, if most of their losses have kinks at the
           minimum, such as `Absolute`. Otherwise it is "newton-cg".
-    selection : {"random", "steepest"}, default="random"
-        Order of dual variables in "dual-cd": "random" updates all of them in random order, "steepest"
-        those with the largest parts of the duality gap.
     plane_tol : float, default=0.0
         Plane tolerance of worst-case losses in "dual-cd" (>= 0). Larger values give fewer support
         vectors and a larger gap.
@@ -75,12 +72,10 @@ class Representer(Solver):
         self,
         method: str = "auto",
         *,
-        selection: str = "random",
         plane_tol: float = 0.0,
         cvxpy_solver: str = "CLARABEL",
     ) -> None:
         self.method = method
-        self.selection = selection
         self.plane_tol = plane_tol
         self.cvxpy_solver = cvxpy_solver
 
@@ -114,16 +109,9 @@ class Representer(Solver):
         if self.method not in names:
             raise ValueError(f"method must be one of {names}, got {self.method!r}")
         check_number("plane_tol", self.plane_tol)
-        if self.selection not in SELECTIONS:
-            raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
         method = self.resolved(objective)
         if self.plane_tol > 0 and method != "dual-cd":
             raise ValueError(f"plane_tol must be 0 unless method is 'dual-cd', got method {method!r}")
-        if self.selection != "random" and method != "dual-cd":
-            raise ValueError(
-                f"selection must be 'random' unless method is 'dual-cd', got {self.selection!r} with "
-                f"method {method!r}"
-            )
         METHODS[method].check(objective)
         if method == "cvxpy":
             check_cvxpy_solver(self.cvxpy_solver)
@@ -139,7 +127,7 @@ class Representer(Solver):
     ) -> Method:
         method = self._method(objective)
         if method is DualCoordinates:
-            return DualCoordinates(objective, rng, planes, self.plane_tol, self.selection)
+            return DualCoordinates(objective, rng, planes, self.plane_tol)
         if method is ConvexProgram:
             return ConvexProgram(objective, rng, planes, self.cvxpy_solver)
         return method(objective, rng, planes)

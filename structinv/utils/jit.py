@@ -21,6 +21,10 @@ from .clock import Clock
 from .printing import log_warning
 
 _LOG = logging.getLogger("structinv")
+# Options of compiled functions. With the second, the compiler may reorder sums, but must respect
+# infinities.
+PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+FAST: dict[str, Any] = {**PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Total compile time in seconds above which a message is logged.
 _WORTH_A_MESSAGE = 0.5
 _COMPILING = (

@@ -11,7 +11,6 @@ from scipy import stats
 
 from ...utils.parameters import check_integer, check_number
 
-DISTRIBUTIONS = ("uniform", "normal", "vonmises", "lognormal")
 # Number of nodes of the table for the inversion of a distribution function.
 _NODES = 2001
 

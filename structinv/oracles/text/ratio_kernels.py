@@ -7,14 +7,11 @@ with each edit.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import PLAIN, njit
 from ...utils.ties import TIES
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Number of supporting lines for a row.
 _MOST_LINES = 64
 # Number of steps of an enumeration.
@@ -23,7 +20,7 @@ _MOST_STEPS = 20_000
 NONE, L1, L2 = 0, 1, 2
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def skyband(v, order, most, heap, kept):
     """Mark the words that at most `most` - 1 others dominate; return their number.
 
@@ -61,7 +58,7 @@ def skyband(v, order, most, heap, kept):
     return n_kept
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _gains(
     alpha, theta, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most, exact,
     n_free, kept, words, signs, marks, mark, gain_of, top, codes, reached, entries, choices, best, split,
@@ -172,7 +169,7 @@ def _gains(
     return n_top, n_listed
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _choose(
     k, n_top, n_listed, n_own, start, alpha, theta, v, s, indices, counts, down, up, terms, lengths,
     zero, kept, words, signs, codes, entries, choices, split, used, moves, added, amounts, n_added,
@@ -213,7 +210,7 @@ def _choose(
     return n_added
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _keep(
     value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change, new, amount, n_added,
     moves, added, amounts,
@@ -243,7 +240,7 @@ def _keep(
     return a, q, value
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _enumerate(
     theta, height, value, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most,
     words, signs, marks, mark, a, q, change, new, amount,
@@ -377,7 +374,7 @@ def _enumerate(
     return value, n_added, depth < 0
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def largest_below(slopes, heights, n_lines, lowest, highest):
     """Return the largest ratio below lines of increasing slope, and its place.
 
@@ -421,7 +418,7 @@ def largest_below(slopes, heights, n_lines, lowest, highest):
     return bound, place, used[best], before, after
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def add_line(
     slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
 ):  # fmt: skip
@@ -446,7 +443,7 @@ def add_line(
     return bound, place, chord
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
     """Compute the largest ratio below the lines of each row, and the q of it.
 
@@ -459,7 +456,7 @@ def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
         )
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def worst_ratios(
     rows, indptr, indices, counts, n_unknown, down, up, more_down, more_up, replaces, V, assign, s,
     terms, lengths, zero, norm, least, where, words, signs, limits, emptied, guards, tolerance, values,

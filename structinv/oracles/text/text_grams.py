@@ -7,14 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...utils.jit import njit
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True}
 # Number that stands for every token without a feature.
 UNKNOWN = -1
 
@@ -223,7 +221,7 @@ class CreatableFeatures:
     entries: np.ndarray
 
 
-@njit(**_PLAIN)
+@njit(cache=True, nogil=True)
 def _find_created(
     starts, tokens, n_tokens, codes, nodes, features, longest, most, walk, where, entries
 ):  # fmt: skip

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import PLAIN, njit
 from ...utils.ties import TIES
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _fill_table(
     start, length, where, entries, gains, exact, most, removal, created_gains, best, previous
 ):
@@ -60,7 +56,7 @@ def _fill_table(
                     best[j + 1, k, new_run] = max(value, best[j + 1, k, new_run])
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _backtrack(length, best, previous, most, removal, spots):
     """Write the places of the best deletions; return their number and their gain."""
     run = best.shape[2]
@@ -90,7 +86,7 @@ def _backtrack(length, best, previous, most, removal, spots):
     return count, value
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def worst_deletions(
     starts, ending, where, entries, exact, rows, gains, assign, most, removal, best, previous, credit,
     counts, spots, values,

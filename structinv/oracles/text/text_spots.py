@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...utils.jit import njit
+from ...utils.jit import PLAIN, njit
 from ...utils.ties import TIES
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def new_features(
     indptr, indices, rows, gains, assign, ranked, n_ranked, repeats, most, marks, created, creation
 ):  # fmt: skip
@@ -44,7 +40,7 @@ def new_features(
                     at += not repeats
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def worst_spots(
     starts, ending, between, places, certain, rows, gains, assign, most, created, creation, scores,
     listed, counts, spots, inserted, values,

@@ -11,15 +11,12 @@ Words that may be added are sorted once per direction. A row takes the best K of
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import PLAIN, njit
 from ...utils.ties import TIES, best_first
 from .word_selection import gains, largest, ordered, products
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Number of rows of the workspace of `worst_edits`.
 WORK_ROWS = 3
 
@@ -40,7 +37,7 @@ def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.
     return start, np.concatenate([*words, np.empty(0, dtype=np.intp)]), listed
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def worst_edits(
     indptr, indices, data, V, assign, K, low, high, value, present, ranks, order, listed, rho, cost,
     guesses, values, sizes, grades, edited, added, n_added, work, places, in_row,
@@ -129,7 +126,7 @@ def worst_edits(
                 edited[start + t] *= factor
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def label_maxima(indptr, indices, data, table, codes, K, low, high, found, work, guess):
     r"""Maximize the score gain of each label over the factors of the words of a row.
 

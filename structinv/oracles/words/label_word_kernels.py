@@ -8,18 +8,13 @@ of the word in its row, and ``deviations`` the value. Row i has the entries ``pa
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import FAST, PLAIN, njit
 from ..label_kernels import place_in
 from .word_blocks import step_block
 from .word_selection import changing, gains, largest
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# The compiler may reorder sums, but must respect infinities.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Words without a deviation are not updated if their gain is below this fraction of the K-th gain.
 _KEEP = 0.7
 # If all labels compete, at least this number of labels with a bound above the averaged violation is
@@ -41,7 +36,7 @@ def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) 
     return tables, lists, vectors, np.empty(n_labels), *places
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound):
     """Compute upper bounds of the worst violations of all labels.
 
@@ -63,7 +58,7 @@ def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, g
             bound[k] += max(max(drop * b, -grow * b) - guess, 0.0) - b
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _largest_bound(bound):
     """Return the label with the largest bound."""
     best = 0
@@ -73,7 +68,7 @@ def _largest_bound(bound):
     return best
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _products(indices, data, start, stop, W, truth, k, b):
     """Write the contribution of each word to the margin against label ``k``; return the sum."""
     total = 0.0
@@ -85,7 +80,7 @@ def _products(indices, data, start, stop, W, truth, k, b):
     return total
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _step(b, total, delta, tau, limit, rate, cost, square, size2, length, K, drop, grow, top,
           threshold, vectors, place):  # fmt: skip
     """Update one pair; return True if its plane has changed, and its dual variable.
@@ -123,7 +118,7 @@ def _step(b, total, delta, tau, limit, rate, cost, square, size2, length, K, dro
     return True, limit * new if gamma == 1.0 else tau + gamma * (limit * new - tau)
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _update_margins(b, total, size, pair, rate, size2, moved, length, intercept, step):
     """Update the margins against all labels of a row after a step of one pair.
 
@@ -143,7 +138,7 @@ def _update_margins(b, total, size, pair, rate, size2, moved, length, intercept,
             b[t, j] += twice * moved[j]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _worst_factors(b, length, K, drop, grow, threshold, point):
     """Write the factor of each word after the worst edits; ``threshold`` is the K-th largest gain."""
     left = K
@@ -158,7 +153,7 @@ def _worst_factors(b, length, K, drop, grow, threshold, point):
             point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _targets(tau, free, size, curve, worst, mean, worst_target, mean_target):
     """Compute new dual variables of the worst edited and of the averaged point of each label.
 
@@ -183,7 +178,7 @@ def _targets(tau, free, size, curve, worst, mean, worst_target, mean_target):
         mean_target[t] = max(tau[t] * curve + mean[t] - cut, 0.0) / curve if tau[t] > 0 else 0.0
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _curvature(points, point_sum, size, size2, length):
     """Write the sum of the changes of all labels; return the squared norm of the change of W."""
     curve = 0.0
@@ -197,7 +192,7 @@ def _curvature(points, point_sum, size, size2, length):
     return curve
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _update_all_margins(b, total, size, rate, size2, points, point_sum, length, intercept, steps, step):
     """Update the margins against all labels of a row after a step of all pairs."""
     for t in range(size):
@@ -209,7 +204,7 @@ def _update_all_margins(b, total, size, rate, size2, points, point_sum, length, 
         total[t] += shift
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, drop, grow,
               worst_violations, mean_violations, cuts, intercept, points, new_taus, mean_target,
               point_sum):  # fmt: skip
@@ -266,7 +261,7 @@ def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, 
     )
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
               cuts):  # fmt: skip
     """Compute the violations of active labels at their worst and averaged points.
@@ -291,7 +286,7 @@ def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain,
     return free, average
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, drop, grow,
              intercept, vectors, place, worst, mean, tops, cuts, points, fresh,
              mean_target):  # fmt: skip
@@ -328,7 +323,7 @@ def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, d
         _update_margins(b, total, size, t, rate, size2, before, length, intercept, step)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _load(slots, labels, taus, sizes, parts, words, deviations, i, length, work, tau, delta):
     """Load labels, dual variables and deviations of a row; return the number of labels."""
     first, at = slots[i, 0], parts[i, 0]
@@ -341,7 +336,7 @@ def _load(slots, labels, taus, sizes, parts, words, deviations, i, length, work,
     return slots[i, 1]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _store(slots, labels, taus, sizes, parts, words, deviations, used, i, length, work, tau,
            delta, size, forget):  # fmt: skip
     """Store a row's labels, except those with tau = 0 among the first ``forget`` labels."""
@@ -363,7 +358,7 @@ def _store(slots, labels, taus, sizes, parts, words, deviations, used, i, length
             at += 1
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _update_weights(indices, data, start, stop, W, truth, work, size, tau, delta, old_tau,
                     old_delta, rate, intercept):  # fmt: skip
     """Add the change of a row's averaged planes to W."""
@@ -381,7 +376,7 @@ def _update_weights(indices, data, start, stop, W, truth, work, size, tau, delta
             W[last, k] -= rate * step
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _worst_label(
     indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, n_always, average,
     best, threshold, work, size, b, delta, tau, total, costs, worst, mean, tops, cuts, gain,
@@ -420,7 +415,7 @@ def _worst_label(
                 bound[work[t]] = -np.inf
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def sweep_words(
     indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
     slots, labels, taus, sizes, parts, words, deviations, used, W, order, gaps, least, full,
@@ -497,7 +492,7 @@ def sweep_words(
     return order.size
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses,
                  tables, lists, vectors, bound, work, place):  # fmt: skip
     """Compute the exact losses of rows at ``W``.

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...utils.jit import njit
-
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+from ...utils.jit import PLAIN, njit
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def combine_words(indptr, indices, data, codes, weights, intercept, slots, labels, taus, sizes, parts,
                   words, deviations, W):  # fmt: skip
     """Add the weighted sum of the averaged planes of all rows to ``W``."""
@@ -36,7 +32,7 @@ def combine_words(indptr, indices, data, codes, weights, intercept, slots, label
             at += sizes[p]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def points_words(indptr, data, rows, places, slots, taus, sizes, parts, words, deviations, out):
     """Write averaged points of pairs to ``out``, rescaled to a dual variable of 1."""
     at = 0
@@ -51,7 +47,7 @@ def points_words(indptr, data, rows, places, slots, taus, sizes, parts, words, d
         at += indptr[i + 1] - indptr[i]
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, taus_in, n_indptr, n_indices,
                   n_data, slots, labels, taus, sizes, parts, words, deviations, w):  # fmt: skip
     """Restore dual variables and points of pairs, shrunk to feasible ones.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import PLAIN, njit
 from ..text.ratio_kernels import add_line
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Number of supporting lines for a row.
 _MOST_LINES = 64
 # Relative bound of rounding errors.
 _ROUNDING = 1e-13
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _move(v, theta, l1, x, low, high):
     """Return the number z in [low, high] with the largest ``v z - theta |z|^p``, and its gain over x."""
     if theta > 0.0 and not l1:
@@ -31,7 +28,7 @@ def _move(v, theta, l1, x, low, high):
     return best, gain
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def worst_of_length(
     indptr, indices, data, V, assign, most, low, high, value, tallest, present, fixed, where, listed, l1,
     tolerance, values, upper, edited, added, raised, n_added,

@@ -15,15 +15,10 @@ the row only. Sums represent the other words.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import FAST, PLAIN, njit
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# The compiler may reorder sums, but must respect infinities.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 _NEWTON_STEPS = 5
 _BISECTIONS = 40
 # Tolerance of the dual objective for an approximate solution, as a fraction of the gain of a step.
@@ -33,7 +28,7 @@ _NOTHING = 1e-12
 _EXACT = 1e-15
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
     """Write the best amounts of the listed words, given tau and the multiplier mu.
 
@@ -61,7 +56,7 @@ def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
     return spent, gain_bound, margin, dm_tau, dm_mu, ds_mu
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, slack):
     r"""Maximize the dual objective over tau and the amounts of the listed words; return tau.
 
@@ -115,7 +110,7 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, 
     return start
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def step_block(
     tau,
     cost,

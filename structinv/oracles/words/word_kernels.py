@@ -16,15 +16,10 @@ has a dual variable :math:`\tau \in [0, 1]` ("level" in code) and a deviation :m
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...utils.jit import njit
+from ...utils.jit import FAST, PLAIN, njit
 from .word_blocks import step_block
 from .word_selection import changing, gains, largest, products
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# The compiler may reorder sums, but must respect infinities.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Words without a deviation are not updated if their gain is below this fraction of the row's last
 # multiplier. The step over the other words still increases the dual objective.
 _KEEP = 0.7
@@ -32,7 +27,7 @@ _KEEP = 0.7
 WORK_ROWS = 11
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def move_words(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
     """Move deviations by a fraction gamma of the way to their targets; update f."""
     if step_tau != 0:
@@ -47,7 +42,7 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
         f[indices[j]] += rate * data[j] * (delta[j] - old)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K, drop, grow,
                 intercept, f, order, gaps, work, place):  # fmt: skip
     """Update the block of each row in ``order``.
@@ -119,7 +114,7 @@ def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K
             f[last] += c * signs[i] * (tau[i] - level)
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def deviate(
     indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, w, delta
 ):  # fmt: skip

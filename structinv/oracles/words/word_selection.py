@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import FAST, PLAIN, njit
 
-_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# The compiler may reorder sums, but must respect infinities.
-_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Maximum number of interpolated cuts in `largest`. Later cuts are elements, so that the search ends.
 _GUESSES = 12
 # If at most this number of elements is missing, `largest` selects them one by one.
 _FEW = 2
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def gather(indices, data, v, b):
     """Write ``v[indices[t]] * data[t]`` to ``b[t]``.
 
@@ -27,7 +22,7 @@ def gather(indices, data, v, b):
         b[t] = v[np.uint64(indices[t])] * data[t]
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def products(indices, data, sign, v, b):
     """Write signed products of a row with ``v``; return their sum and absolute sum."""
     total, size = 0.0, 0.0
@@ -40,14 +35,14 @@ def products(indices, data, sign, v, b):
     return total, size
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def gains(b, length, drop, grow, gain):
     """Write the gain ``max(drop * b, -grow * b)`` of the best edit of each word."""
     for t in range(length):
         gain[t] = max(drop * b[t], -grow * b[t])
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def changing(b, delta, length, drop, grow, cut, place):
     """Write positions of words with a deviation or gain above ``cut``; count them."""
     count = 0
@@ -57,7 +52,7 @@ def changing(b, delta, length, drop, grow, cut, place):
     return count
 
 
-@njit(**_FAST)
+@njit(**FAST)
 def _weigh(gain, count, cut):
     """Return the number of elements above a cut, the number equal to it, and the sum above it."""
     above, level, total = 0.0, 0.0, 0.0
@@ -69,7 +64,7 @@ def _weigh(gain, count, cut):
     return above, level, total
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def largest(gain, count, k, guess):
     """Return the sum of the k largest positive elements of an array, and a cut.
 
@@ -114,7 +109,7 @@ def largest(gain, count, k, guess):
     return total, cut
 
 
-@njit(**_PLAIN)
+@njit(**PLAIN)
 def ordered(gain, count, k):
     """Move the k largest positive elements to the front, in decreasing order.
 
