@@ -83,10 +83,6 @@ def client():
     # Tests of lost workers in this process may leave caches, which no fit deletes.
     _CACHED.clear()
     with Client(
-        processes=False,
-        n_workers=2,
-        threads_per_worker=1,
-        dashboard_address=":0",
-        set_as_default=False,
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0", set_as_default=False
     ) as client:
         yield client

@@ -194,10 +194,7 @@ def objective(case: JointCase) -> Objective:
     term = WorstCase(
         X, y, case.oracle, Sequence(), weights, layout=Layout.of_lengths(LENGTHS), cost=COST
     )
-    return Objective(
-        ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS)),
-        [term],
-    )
+    return Objective(ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS)), [term])
 
 
 def optimum(case: JointCase) -> float:

@@ -74,10 +74,7 @@ def objective(
     classes, layout = np.arange(LABELS), Layout.of_lengths(LENGTHS)
     term = WorstCase(form(X), y, oracle, kind(allowed), weights, classes, layout=layout, **costs)
     n_pairwise = kind().n_pairwise(LABELS)
-    return Objective(
-        ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_pairwise=n_pairwise),
-        [term],
-    )
+    return Objective(ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_pairwise=n_pairwise), [term])
 
 
 def edited(x, oracle):

@@ -239,12 +239,7 @@ class TestColumnsThatMustStay:
     def test_a_projection_of_them_and_others_is_not_affine_in_either(self):
         frame, y, _ = table()
         before = make_pipeline(StandardScaler(), PCA(2))
-        steps = ColumnTransformer(
-            [
-                ("a", "passthrough", [0]),
-                ("b", KBinsDiscretizer(**BINS), [1]),
-            ]
-        )
+        steps = ColumnTransformer([("a", "passthrough", [0]), ("b", KBinsDiscretizer(**BINS), [1])])
         model = make_pipeline(before, steps, LogisticRegression()).fit(frame[NUMBERS], y)
         with pytest.raises(ValueError, match="changes column 'age': KBinsDiscretizer is not known"):
             certify(model, Protected(Box(0.1), ["weight"]), frame[NUMBERS], y, at="input")

@@ -135,11 +135,7 @@ def test_the_label_to_detect_is_the_one_that_attackers_edit(oracle, label, reaso
         (FScale(9), [FDrop(3), FAdd(3), FEdit(3, add=1.0)]),
         (
             TokenEdits("add", 2, ["a"]),
-            [
-                TokenEdits("drop", 2),
-                TokenEdits("replace", 2, ["a"]),
-                TokenEdits("edit", 2, ["a"]),
-            ],
+            [TokenEdits("drop", 2), TokenEdits("replace", 2, ["a"]), TokenEdits("edit", 2, ["a"])],
         ),
         (Box(1.0), []),
         (Identity(), []),

@@ -129,15 +129,9 @@ WEIGHTS = [
     ({"sample_weight": masked(np.ones(3))}, "sample_weight" + UNMASKED),
     ({"position_weight": weighted(2, [1.0])}, r"position_weight\[2\] must have a number for each of 4"),
     ({"position_weight": weighted(1, [1.0, -0.5])}, r"position_weight\[1\]\[1\] must be .* got -0.5"),
-    (
-        {"position_weight": weighted(0, [1.0, np.nan, 1.0])},
-        r"position_weight\[0\]\[1\] must .* got nan",
-    ),
+    ({"position_weight": weighted(0, [1.0, np.nan, 1.0])}, r"position_weight\[0\]\[1\] must .* got nan"),
     ({"position_weight": weighted(0, [1.0] * 3)[:2]}, "numbers for each of 3 examples, got 2"),
-    (
-        {"position_weight": [[0.0] * len(labels) for labels in Y]},
-        "position_weight must be above 0 for",
-    ),
+    ({"position_weight": [[0.0] * len(labels) for labels in Y]}, "position_weight must be above 0 for"),
     ({"position_weight": weighted(1, masked(np.ones(2)))}, r"position_weight\[1\]" + UNMASKED),
 ]
 

@@ -129,10 +129,7 @@ PLANTED = {
     "sizes": (lambda X: [Values(X), Values(X[1:])], r"parts of one size, got sizes \[5, 6\]"),
     "features": (lambda X: [Values(np.hstack([X, X]))], r"points of shape \(u, 3\)"),
     "not finite": (lambda X: [Values(np.where(X > 1, np.nan, X))], "not finite"),
-    "mix": (
-        lambda X: mixed(X, sp.identity(N, format="csr") * np.inf),
-        "mix that are not finite",
-    ),
+    "mix": (lambda X: mixed(X, sp.identity(N, format="csr") * np.inf), "mix that are not finite"),
     "wide": (
         lambda X: mixed(X, sp.csr_matrix((2, N + 1))),
         r"mix of shape \(size, 6\), with one column per atom",

@@ -347,10 +347,7 @@ def test_training_reaches_the_optimum(oracle, relaxed):
 def test_planes_of_fractional_labels_bound_the_loss():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=1e-9, max_steps=20_000), layout=layout)
-    space, rng = (
-        ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise),
-        np.random.default_rng(0),
-    )
+    space, rng = (ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise), np.random.default_rng(0))
     f, g = rng.standard_normal((2, space.size))
     # Ends that had better differ, all round a cycle.
     f[-2 * LABELS**2 : -(LABELS**2)] = 0.0

@@ -130,9 +130,7 @@ def test_joint_perturbations_require_lists_of_planes(case):
 
 
 @pytest.mark.parametrize(
-    "case",
-    slow_unless(lambda case: JOINT.index(case) % 4 == 0, [(case,) for case in JOINT]),
-    ids=str,
+    "case", slow_unless(lambda case: JOINT.index(case) % 4 == 0, [(case,) for case in JOINT]), ids=str
 )
 def test_examples_of_one_sample_use_the_inner_oracle(case):
     X, y, _ = rows()

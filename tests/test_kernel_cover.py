@@ -5,13 +5,7 @@ import pytest
 
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
 from structinv.oracles import Box, Changes, InvarianceOracle, Support
-from structinv.solvers import (
-    REGISTRY,
-    FrankWolfe,
-    Gap,
-    Status,
-    solve,
-)
+from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, solve
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.utils.matrices import ALL_ROWS
 

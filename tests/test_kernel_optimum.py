@@ -29,15 +29,7 @@ from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 from .covering import each_once, pairs, slow_unless
-from .kernel_problems import (
-    CACHES,
-    KERNELS,
-    features,
-    optimum,
-    over_members,
-    problem,
-    values_at_members,
-)
+from .kernel_problems import CACHES, KERNELS, features, optimum, over_members, problem, values_at_members
 from .oracle_cases import D, Shrinkings
 from .orbit_cases import ORBIT_CASE
 from .problems import COSTLY, EXACT, SETTING, SETTINGS, N, assert_brackets, minimum
@@ -100,8 +92,7 @@ def test_pegasos_reaches_one_per_cent(name, setting, kernel):
 
 
 @pytest.mark.parametrize(
-    ("cache_mb", "setting", "solver"),
-    pairs(CACHES, ["binary", "multiclass"], sorted(REGISTRY)),
+    ("cache_mb", "setting", "solver"), pairs(CACHES, ["binary", "multiclass"], sorted(REGISTRY))
 )
 def test_solutions_do_not_depend_on_the_cache(cache_mb, setting, solver):
     best, values = optimum("union", setting, "gaussian")

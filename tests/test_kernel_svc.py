@@ -18,15 +18,7 @@ from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Polynomial
 from structinv.kernels.custom_kernels import PrecomputedKernel
-from structinv.oracles import (
-    Box,
-    Ellipsoid,
-    FDrop,
-    FiniteOracle,
-    Identity,
-    Permutations,
-    Shifts,
-)
+from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Identity, Permutations, Shifts
 from structinv.oracles.combinators import OnlyFor
 from structinv.oracles.union import Union
 from structinv.solvers import FrankWolfe, Pegasos, Status

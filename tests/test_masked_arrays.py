@@ -33,16 +33,7 @@ from structinv.kernels import (
     psd_corrected,
 )
 from structinv.model_selection import LabeledSplit, certified_accuracy_scorer, labeled_scorer
-from structinv.oracles import (
-    Box,
-    Ellipsoid,
-    FAdd,
-    FDrop,
-    Flip,
-    Shifts,
-    TangentDerivative,
-    check_oracle,
-)
+from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, Flip, Shifts, TangentDerivative, check_oracle
 from structinv.rows import RowWriter, SlicedRows, SomeRows
 
 from . import estimator_cases, oracle_cases

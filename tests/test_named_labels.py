@@ -8,12 +8,7 @@ from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_val_predict
 
-from structinv import (
-    InvariantLinearSVC,
-    InvariantStructuredSVC,
-    InvariantTextClassifier,
-    certify,
-)
+from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantTextClassifier, certify
 from structinv.oracles import Box, Budget, FDrop, Shifts
 from structinv.structures import Multilabel
 from tests.estimator_cases import CASE, PREDICTORS

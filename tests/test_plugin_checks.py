@@ -6,14 +6,7 @@ import pytest
 from structinv import CheckError, RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitMean, SetKernel, check_kernel
-from structinv.losses import (
-    Absolute,
-    Hinge,
-    Huber,
-    Logistic,
-    Squared,
-    SquaredHinge,
-)
+from structinv.losses import Absolute, Hinge, Huber, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, Flip
 
 from .test_kernels import EVERY_CASE, NAMES
@@ -64,8 +57,7 @@ WRONG_KERNELS = {
     ),
     "diagonal": changed(Gaussian, diagonal=lambda self, X: np.full(len(X), 2.0)),
     "definite must be False": changed(
-        Gaussian,
-        matrix=lambda self, X, Y, norms=None: np.cos(np.linalg.norm(X[:, None] - Y, axis=2)),
+        Gaussian, matrix=lambda self, X, Y, norms=None: np.cos(np.linalg.norm(X[:, None] - Y, axis=2))
     ),
     "values must not depend on the other rows": changed(
         Gaussian,

@@ -82,11 +82,7 @@ def optimum(name, intercept=True):
 
 
 # Regressions and classes ask oracles alike, and `test_solvers_optimum` has all of them.
-@pytest.mark.parametrize(
-    "case",
-    one_in(3, USABLE),
-    ids=str,
-)
+@pytest.mark.parametrize("case", one_in(3, USABLE), ids=str)
 def test_every_oracle_reaches_the_optimum(case):
     solution = solve(objective(case.oracle), FrankWolfe(), Gap(1e-6), random_state=0)
     assert solution.status is Status.CONVERGED

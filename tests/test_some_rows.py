@@ -117,11 +117,7 @@ class TestSelectChanges:
     GRID = {"oracle__max_changes": [0, 2]}
 
     @pytest.mark.parametrize(
-        "cv",
-        [
-            pytest.param(3, marks=pytest.mark.slow),
-            KFold(2, shuffle=True, random_state=0),
-        ],
+        "cv", [pytest.param(3, marks=pytest.mark.slow), KFold(2, shuffle=True, random_state=0)]
     )
     def test_results_are_those_of_the_same_rows_in_memory(self, mail, cv):
         X, y = mail

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from structinv import InvariantLinearSVC
-from structinv.oracles import (
-    Ellipsoid,
-    Sampled,
-    TangentDerivative,
-    Trajectory,
-    check_oracle,
-)
+from structinv.oracles import Ellipsoid, Sampled, TangentDerivative, Trajectory, check_oracle
 from structinv.utils.exceptions import CheckError
 from structinv.utils.matrices import ALL_ROWS
 
