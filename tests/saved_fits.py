@@ -1,4 +1,4 @@
-"""Fit models and save them to a folder: run by `test_reproducible.py` in new processes."""
+"""Fit models and save them to a folder: run by `test_processes.py` in new processes."""
 
 import sys
 from pathlib import Path

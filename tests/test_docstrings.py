@@ -65,7 +65,7 @@ def test_internal_docstrings_have_no_sections():
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_every_parameter_is_documented(name):
+def test_every_parameter_is_documented_and_attributes_are_names(name):
     item = ITEMS[name]
     parsed = NumpyDocString(inspect.getdoc(item))
     assert parsed["Summary"]
@@ -78,6 +78,9 @@ def test_every_parameter_is_documented(name):
     if single == set(asked):
         assert set(documented) <= single
     assert len(set(documented)) == len(documented)
+    attributes = named(parsed["Attributes"])
+    assert [each for each in attributes if not each.isidentifier()] == []
+    assert len(set(attributes)) == len(attributes)
 
 
 SEEN = {name.rpartition(".")[2]: item for name, item in ITEMS.items()}
@@ -117,13 +120,6 @@ def lacks_docstring(kind, name):
     return inspect.getdoc(getattr(kind, name)) is None and not (inherited and isinstance(item, property))
 
 
-@pytest.mark.parametrize("name", ITEMS)
-def test_attributes_are_names(name):
-    documented = named(NumpyDocString(inspect.getdoc(ITEMS[name]))["Attributes"])
-    assert [each for each in documented if not each.isidentifier()] == []
-    assert len(set(documented)) == len(documented)
-
-
 @pytest.mark.parametrize(
     "kind", [*ESTIMATORS.values(), *EMBEDDINGS.values()], ids=lambda kind: kind.__name__
 )
@@ -134,15 +130,10 @@ def test_attributes_of_estimators_are_learned_ones(kind):
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_examples_import_the_names_that_they_use(name):
-    undefined = [each for sources in example_sources(ITEMS[name]) for each in undefined_names(sources)]
-    assert undefined == []
-
-
-@pytest.mark.parametrize("name", ITEMS)
-def test_examples_import_public_names_from_their_packages(name):
-    private = [each for sources in example_sources(ITEMS[name]) for each in private_imports(sources)]
-    assert private == []
+def test_examples_import_the_names_that_they_use_from_their_packages(name):
+    for sources in example_sources(ITEMS[name]):
+        assert undefined_names(sources) == []
+        assert list(private_imports(sources)) == []
 
 
 def test_undefined_names_of_an_example_have_no_earlier_definition():

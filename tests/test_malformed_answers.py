@@ -151,8 +151,10 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize("nest", NESTED)
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("machine", "nest"),
+    [(MACHINES[0], nest) for nest in NESTED] + [(machine, NESTED[1]) for machine in MACHINES[1:]],
+)
 def test_labels_that_are_not_classes_raise(machine, nest):
     message = r"labels must be among the classes \['ham', 'spam'\], got 'SPAM'"
     with pytest.raises(ValueError, match=message):
@@ -167,13 +169,6 @@ def test_certify_compares_labels_with_the_classes_of_the_model():
     np.testing.assert_array_equal(certificate.correct, model.predict(X[ham]) == "ham")
     with pytest.raises(ValueError, match="labels must be among the classes"):
         model.certify(X, Y, oracle=Shifts(1, shape=(2, 2)).only_for("Spam"))
-
-
-def test_labels_of_another_type_raise():
-    with pytest.raises(ValueError, match="only_for: labels must be among the classes .*, got 1"):
-        InvariantLinearSVC(Box(0.1).only_for(1)).fit(X, Y)
-    with pytest.raises(TypeError, match="labels must have the type of y, text or numbers"):
-        Box(0.1).only_for(1).bind(X, Y)
 
 
 class ChangesRowsOfOrbits(FiniteOracle):

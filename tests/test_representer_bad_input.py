@@ -6,18 +6,13 @@ from sklearn.base import clone
 
 from structinv import LapSVC, RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import (
-    Difference,
-    DirectionalDerivative,
     Evaluation,
     Gradient,
     GraphLaplacian,
     LocalAverage,
-    PartialDerivative,
     SecondDerivative,
     Tangents,
-    TransformDifference,
 )
-from structinv.functionals.base import Scaled
 from structinv.functionals.fast_products import JetGram
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Matern
@@ -90,58 +85,35 @@ def shifts_of(**params):
 SHARED = [
     ({"cache_mb": -1}, ValueError, "cache_mb"),
     ({"bias": 1}, TypeError, "bias"),
-    ({"bias": "yes"}, TypeError, "bias"),
     ({"loss": ["squared"]}, ValueError, "loss"),
-    ({"loss": None}, ValueError, "loss"),
     ({"solver": "newton"}, ValueError, "solver .*'newton'"),
     ({"solver": Representer("newton")}, ValueError, "method .*'newton'"),
     ({"kernel": "gauss"}, ValueError, "kernel"),
     ({"kernel": "precomputed"}, ValueError, "kernel .*'precomputed'"),
     ({"kernel": 3}, ValueError, "kernel"),
     ({"kernel": Gaussian(0)}, ValueError, "sigma"),
-    ({"kernel": Gaussian("1")}, TypeError, "sigma"),
     ({"kernel": "poly", "degree": -1}, ValueError, "degree"),
     ({"gamma": 0}, ValueError, "gamma"),
-    ({"gamma": "wide"}, ValueError, "gamma"),
 ]
 REFUSED = [
     (classifier(invariances=Gradient()), TypeError, "invariances must be a list"),
     (classifier(invariances=Gradient().bind(X)), TypeError, "invariances must be a list"),
     (classifier(invariances=None), TypeError, "invariances must be a list"),
-    (family(Gradient), TypeError, "invariances must contain"),
     (family("gradient"), TypeError, "invariances must contain"),
     (family(SHIFTS), TypeError, "invariances must contain .*Shifts"),
     (classifier(invariances=X[:2]), TypeError, "invariances must contain"),
     (family(LocalAverage(1.0).bind(OTHERS)), ValueError, "features of X, got one bound to 3 features"),
     (family(LocalAverage(0)), ValueError, "width"),
-    (family(LocalAverage("1")), TypeError, "width"),
-    (family(LocalAverage(1.0, 0)), ValueError, "n_nodes"),
-    (family(GraphLaplacian(2, 0.0)), ValueError, "width"),
     (family(GraphLaplacian(12)), ValueError, "n_neighbors must be at least 1 and at most 11"),
-    (family(PartialDerivative([4])), ValueError, "features .* from 0 to 3"),
-    (family(PartialDerivative([])), ValueError, "features must select at least one feature"),
-    (family(SecondDerivative(0, 9)), ValueError, "j must contain"),
-    (family(Evaluation([12])), ValueError, "rows must contain"),
-    (family(Difference([[0, 12]])), ValueError, "pairs must contain"),
-    (family(Difference([0, 1])), ValueError, "pairs must have shape"),
-    (family(DirectionalDerivative([1.0, 2.0])), ValueError, "directions"),
-    (family(np.nan * Gradient()), ValueError, "factor"),
-    (family(Scaled(Gradient(), "2")), TypeError, "factor"),
     (family(2.0 * LocalAverage(-1)), ValueError, "width"),
     (family(Gradient() + Evaluation()), ValueError, "left and right must .* 48 of Gradient and 12"),
     (family(Tangents(Rotations(5, shape=(3, 3)))), ValueError, "shape .* 9 values"),
-    (family(TransformDifference(Shifts(1, shape=(3, 3)))), ValueError, "shape .* 9 values"),
     (family(Gradient(), "laplacian"), ValueError, "requires .* order 1 .*Laplacian.*order 0"),
-    (family(Gradient(), np.inner), ValueError, "requires .* order 1 .*CallableKernel.*order 0"),
     (family(SecondDerivative(0, 1), Matern(nu=1.5)), ValueError, "requires .* order 2 .*order 1"),
     (family(LocalAverage(1.0, 9), Matern()), ValueError, "no closed form for Matern.* n_nodes=9"),
     (of_two(nu=[1, -0.5]), ValueError, "nu .* got -0.5"),
-    (of_two(nu=np.nan), ValueError, "nu"),
-    (of_two(nu=np.inf), ValueError, "nu"),
     (of_two(nu="1"), TypeError, "nu"),
-    (of_two(nu={1.0: 2, 2.0: 3}), TypeError, "nu"),
     (of_two(nu=[1, 2, 3]), ValueError, "nu must be one value or 2"),
-    (of_two(nu=[]), ValueError, "nu must be one value or 2"),
     (of_two(invariance_loss="hinge"), ValueError, "invariance_loss"),
     (of_two(invariance_loss=["squared", "cubic"]), ValueError, "invariance_loss .*'cubic'"),
     (of_two(invariance_loss=["squared"]), ValueError, "invariance_loss must be one value or 2"),
@@ -154,7 +126,6 @@ REFUSED = [
     (classifier(loss="epsilon_insensitive", loss_params={"epsilon": -1.0}), ValueError, "epsilon"),
     (classifier(loss_params=3), TypeError, "loss_params"),
     (classifier(class_weight="even"), ValueError, "class_weight"),
-    (classifier(class_weight={0: -1.0}), ValueError, "class_weight"),
     (classifier(unlabeled=[-1, 1]), TypeError, "unlabeled"),
     (shifts_of(loss="logistic"), ValueError, "loss must be 'hinge' with an oracle"),
     (shifts_of(oracle=Shifts(1, shape=(3, 3))), ValueError, "shape .* 9 values"),
@@ -212,27 +183,12 @@ DATA = {
     "short": ((X, Y[:-1]), {}, ValueError, "inconsistent numbers of samples"),
     "real": ((X, TARGETS), {}, ValueError, "Unknown label type"),
     "y-nan": ((X, weights(np.nan)), {}, ValueError, "y contains NaN"),
-    "one-class": (
-        (X, np.ones(12)),
-        {},
-        ValueError,
-        "y must contain at least two classes, got one class",
-    ),
-    "only-minus-one": (
-        (X, -np.ones(12)),
-        {},
-        ValueError,
-        "y must contain at least one label, got only unlabeled rows",
-    ),
+    "one-class": ((X, np.ones(12)), {}, ValueError, "at least two classes, got one class"),
+    "only-minus-one": ((X, -np.ones(12)), {}, ValueError, "one label, got only unlabeled rows"),
     "weight-nan": ((X, Y), {"sample_weight": weights(np.nan)}, ValueError, "sample_weight.*NaN"),
     "weight-negative": ((X, Y), {"sample_weight": weights(-1)}, ValueError, "Negative .*sample_weight"),
     "weight-short": ((X, Y), {"sample_weight": np.ones(11)}, ValueError, "sample_weight.shape"),
-    "weight-unlabeled": (
-        (X, Y),
-        {"sample_weight": (Y == -1).astype(float)},
-        ValueError,
-        "sample_weight must be above 0 for at least one labeled sample",
-    ),
+    "weight-unlabeled": ((X, Y), {"sample_weight": 1.0 * (Y == -1)}, ValueError, "one labeled sample"),
 }
 
 
@@ -282,15 +238,9 @@ def test_nan_targets_raise_unless_nan_means_unlabeled():
     for marker in (None, -1.0):
         check_refused(RepresenterRegressor(unlabeled=marker), ValueError, message, X, targets)
     model = RepresenterRegressor(unlabeled=np.nan)
-    check_refused(
-        clone(model),
-        ValueError,
-        "y must contain at least one target, got only unlabeled rows",
-        X,
-        np.full(12, np.nan),
-    )
-    check_refused(
-        clone(model), ValueError, "y contains infinity", X, np.where(targets > 0, np.inf, targets)
-    )
+    message = "y must contain at least one target, got only unlabeled rows"
+    check_refused(clone(model), ValueError, message, X, np.full(12, np.nan))
+    infinite = np.where(targets > 0, np.inf, targets)
+    check_refused(clone(model), ValueError, "y contains infinity", X, infinite)
     check_refused(clone(model), ValueError, "inconsistent numbers of samples", X, targets[:5])
     check_refused(clone(model), ValueError, "y", X, None)

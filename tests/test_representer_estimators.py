@@ -435,19 +435,6 @@ def test_every_family_has_its_weight_and_loss():
     assert found[0].solution_.primal != pytest.approx(several.solution_.primal, rel=1e-3)
 
 
-def test_rows_changed_after_the_fit_change_nothing():
-    X, y = data()
-    for model in (
-        RepresenterClassifier(KERNEL, invariances=[Gradient()]),
-        LapSVC(KERNEL, n_neighbors=3),
-        RepresenterRegressor(KERNEL, invariances=[Gradient()]),
-    ):
-        rows = X.copy()
-        before = model.fit(rows, y).predict(X)
-        rows *= 3.0
-        assert np.array_equal(model.predict(X), before)
-
-
 def test_the_memory_of_invariances_is_counted():
     rows = np.random.default_rng(0).standard_normal((30, 16))
     shifts = Shifts(1, shape=(4, 4))

@@ -1,4 +1,4 @@
-"""Edits of rows that keep their length: enumeration, training, and texts through a vectorizer."""
+"""Edits of rows that keep their length: enumeration, training, texts, and ratios over edits."""
 
 import warnings
 from itertools import combinations, product
@@ -26,6 +26,7 @@ from structinv.oracles import (
     UnitLength,
     check_oracle,
 )
+from structinv.oracles.text.ratios import CountedWords, Normalization, RatioSearch, WordChanges
 from structinv.utils.exceptions import TextEditsWarning
 
 D = 5
@@ -262,3 +263,30 @@ def test_edits_are_counted():
     assert counted.most == 3
     assert repr(counted.at_most(2)) == repr(UnitLength(FDrop(2), "l1").only_for(1))
     assert len(Budget(UnitLength(FDrop(2))).bind(np.eye(3)).scenarios()[0]) == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_are_tight_between_deletions_and_insertions(seed):
+    # Deletions gain more score than insertions, which add length. The worst edits mix both.
+    rng = np.random.default_rng(seed)
+    own, d = 24, 400
+    scale = np.r_[rng.uniform(2, 6, own), rng.uniform(5, 9, d - own)]
+    v = np.r_[-rng.uniform(1, 5, own), rng.uniform(0.5, 1.6, d - own)]
+    ones = np.ones(own, dtype=np.int64)
+    words = CountedWords(np.array([0, own]), np.arange(own), ones, 0 * ones, np.zeros(1, dtype=np.int64))
+    every, none = np.ones(d, dtype=bool), np.zeros(d, dtype=bool)
+    normalization = Normalization("binary", "l2", scale)
+    search = RatioSearch(words, normalization, "edit", 10, every, none)
+    found = search.worst(v[None], np.zeros(1, dtype=np.int64))
+    assert found.values[0] < 0
+    assert found.upper[0] - found.values[0] < 1e-6
+
+
+def test_words_that_are_deleted_and_inserted_again_are_unchanged():
+    none = np.zeros(2, dtype=np.int64)
+    words = CountedWords(np.array([0, 2]), np.array([3, 4]), np.ones(2, dtype=np.int64), none, none[:1])
+    found = WordChanges(
+        np.zeros(1), np.zeros(1), np.array([-1, -1]), np.array([[3, 7]]), np.array([[1, 1]])
+    )
+    assert found.of(words, 0) == {4: -1, 7: 1}
+    assert found.edited(words, 8).toarray().tolist() == [[0, 0, 0, 1, 0, 0, 0, 1]]
