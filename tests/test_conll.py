@@ -44,11 +44,15 @@ def test_the_last_column_is_a_label_only_if_labeled():
     assert read("He\n\nShe\n", labeled=False) == ([[("He",)], [("She",)]], None)
 
 
-@pytest.mark.parametrize("opener", [gzip.open, lzma.open])
-def test_compressed_files_are_detected_by_content(tmp_path, opener):
-    with opener(tmp_path / "train.conll", "wb") as stream:
+@pytest.mark.parametrize(("ending", "opener"), [(".gz", gzip.open), (".xz", lzma.open)])
+def test_files_are_decompressed_by_the_ending_of_their_name(tmp_path, ending, opener):
+    path = tmp_path / f"train.conll{ending}"
+    with opener(path, "wb") as stream:
         stream.write(TEXT.encode())
-    assert load_conll(tmp_path / "train.conll") == (SENTENCES, LABELS)
+    assert load_conll(path) == (SENTENCES, LABELS)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match="is damaged or truncated"):
+        load_conll(path)
 
 
 def test_files_with_tabs_have_blanks_in_tokens_and_comments():
@@ -75,10 +79,8 @@ def test_files_without_tabs_have_no_comments():
         (b"a X\n\xff Y\n", "line 2: not UTF-8"),
         (b"a X\n" * 40000 + b"\0 Y\n", "line 40001: text must not contain NUL bytes"),
         (b"a X\n\0 Y\n", "NUL bytes"),
-        ("a X".encode("utf-16"), "UTF-16"),
         (b"\n\n-DOCSTART- O\n", "contains no sentences"),
-        (b"", "is empty"),
-        (gzip.compress(TEXT.encode() * 99, mtime=0)[:-20], "truncated"),
+        (b"", "contains no sentences"),
     ],
 )
 def test_errors_name_the_file_and_line(tmp_path, text, said):
@@ -120,11 +122,11 @@ def test_files_are_written(tmp_path):
         ([["a"]], [["X", "Y"]], "sentence 0 must have 1 labels, one per token, got 2"),
         ([["a"]], [], "one list for each of 1 sentences, got 0"),
         ([["a", ("b", "c")]], None, "sentence 0, token 1 has 2 columns, but the first token has 1"),
-        ([["a b"]], None, "'a b' is empty or contains blanks"),
-        ([[("a", "")]], None, "'' is empty"),
-        ([["a\0"]], None, "contains a NUL"),
-        ([["\ud800"]], None, "cannot be encoded in UTF-8"),
-        ([[("a", 3)]], None, "columns must be strings, got 3"),
+        ([["a b"]], None, "without blanks, line ends and NUL, got 'a b'"),
+        ([[("a", "")]], None, "must be nonempty strings"),
+        ([["a\0"]], None, "and NUL, got"),
+        ([["\ud800"]], None, "strings in UTF-8"),
+        ([[("a", 3)]], None, "columns must be nonempty strings .* got 3"),
         ([[()]], None, "has no columns"),
         ([["-DOCSTART-"]], None, "starts a document"),
         ([["\ufeffa"]], None, "byte-order mark"),

@@ -123,8 +123,8 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
     Returns
     -------
     estimator
-        The saved estimator. For a file of `structinv fit` it depends on the training data. SVMlight rows
-        give an InvariantLinearSVC or InvariantSVC; texts give a Pipeline or an InvariantTextClassifier.
+        The saved estimator. For a file of `structinv fit` it depends on the training data. Rows
+        give an InvariantLinearSVC; texts give an InvariantTextClassifier.
         Sentences in columns give an InvariantStructuredSVC, whose samples come from
         `structinv.datasets.conll_features`.
 
