@@ -13,7 +13,7 @@ import structinv
 from structinv import InvariantLinearSVC
 from structinv.cli import converting
 from structinv.datasets import make_mail_like
-from structinv.estimators.row_sources import block_sizes
+from structinv.estimators.row_inputs import block_sizes
 from structinv.rows import RowFolder, RowWriter
 from structinv.terms.blockwise_term import BlockSizes
 

@@ -21,7 +21,6 @@ from numba.core import caching, event
 import structinv
 from structinv.oracles import InvarianceOracle
 from structinv.oracles.base import Support
-from structinv.utils import clock as clocks
 from structinv.utils import jit
 from structinv.utils.jit import Stopwatch, njit
 
@@ -396,7 +395,6 @@ def clock(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = clock.monotonic = lambda: clock.now
     monkeypatch.setattr(jit, "time", clock)
-    monkeypatch.setattr(clocks, "time", clock)
     declare, load = jit._declare, caching.FunctionCache.load_overload
 
     def slowly(move, work):

@@ -29,7 +29,7 @@ from structinv.dual import chosen, dual_state
 from structinv.dual.block_state import BlockState
 from structinv.dual.case import Case
 from structinv.dual.packed_store import PackedStore
-from structinv.estimators.row_sources import as_bytes, block_sizes
+from structinv.estimators.row_inputs import as_bytes, block_sizes
 from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity
 from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows
 from structinv.rows.matrix_rows import MatrixRows, cut_by_entries, cut_evenly

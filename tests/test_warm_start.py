@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, RepresenterRegressor
-from structinv.estimators.fingerprint import digest
+from structinv.estimators.earlier_fit import digest
 from structinv.functionals import Gradient
 from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Shifts
 from structinv.solvers import Status, warm_start

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from .. import __version__
 from ..certificates.certificate import described
-from ..estimators.row_sources import some_rows
+from ..estimators.row_inputs import some_rows
 from ..estimators.target_labels import label_name
 from ..inspection import explain_edit
 from ..oracles import ImageShape

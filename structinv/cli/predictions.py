@@ -13,7 +13,7 @@ import typer
 from ..certificates.certificate import described
 from ..datasets.conll import conll_bytes
 from ..estimators import InvariantStructuredSVC
-from ..estimators.row_sources import in_blocks
+from ..estimators.row_inputs import in_blocks
 from ..estimators.target_labels import label_name
 from ..oracles.combinators import OnlyFor
 from ..other_models import certify

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators import InvariantLinearSVC, InvariantStructuredSVC, InvariantTextClassifier
-from ..estimators.row_sources import as_bytes
+from ..estimators.row_inputs import as_bytes
 from ..estimators.target_labels import label_name
 from ..oracles import REGISTRY, Identity
 from ..solvers import REGISTRY as SOLVERS

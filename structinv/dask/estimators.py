@@ -12,7 +12,7 @@ from ..certificates import Certificate, PredictionBounds
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
 from ..estimators.problem import Problem
 from ..estimators.regressor import as_targets, refuse_targets
-from ..estimators.row_shapes import for_oracle
+from ..estimators.row_inputs import for_oracle
 from ..estimators.target_labels import check_one_kind, check_targets, class_factors
 from ..oracles import InvarianceOracle
 from ..structures import Regression

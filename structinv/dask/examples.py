@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..estimators.example_inputs import Examples, read_examples
+from ..estimators.example_machine import Examples, read_examples
 from ..estimators.problem import Problem
 from ..estimators.tokens import TokenVectorizer
 from ..oracles import InvarianceOracle

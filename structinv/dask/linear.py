@@ -10,7 +10,7 @@ import numpy as np
 from ..estimators.linear_machine import LinearMachine
 from ..estimators.parameters import check_oracle_type
 from ..estimators.problem import Problem
-from ..estimators.row_shapes import learn_shape
+from ..estimators.row_inputs import learn_shape
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..spaces import ExplicitSpace

@@ -24,7 +24,7 @@ from ..estimators.callbacks import with_callbacks
 from ..estimators.earlier_fit import OF_THE_WEIGHTS
 from ..estimators.problem import Problem
 from ..estimators.resource_estimates import linear_functions
-from ..estimators.row_shapes import check_suits
+from ..estimators.row_inputs import check_suits
 from ..oracles import InvarianceOracle
 from ..solvers import BMRM, Solution, Solver
 from ..solvers.checkpoint import blocks_of

@@ -5,8 +5,7 @@ from .explain_solver import explain_solver
 from .kernel_classifier import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
-from .linear_classifier import InvariantLinearSVC
-from .linear_regressor import InvariantLinearSVR
+from .linear import InvariantLinearSVC, InvariantLinearSVR
 from .representer_classifier import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge

@@ -30,11 +30,18 @@ from ..utils.printing import warn
 from .callbacks import CallbackSupportMixin, FitTask, displays, pass_printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .fit_attempt import all_or_nothing
-from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type, checked_weights
+from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
 from .problem import Problem
 from .resource_estimates import ResourceEstimateMixin
-from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
-from .row_sources import refuse_sources
+from .row_inputs import (
+    are_plain,
+    check_shape,
+    flat_rows,
+    for_oracle,
+    learn_shape,
+    refuse_sources,
+    shaped,
+)
 from .target_labels import as_labels, one_label_a_row
 from .uninformative_fits import nothing_learned, scale_of_columns
 
@@ -327,10 +334,6 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
         labels = None if y is None else one_label_a_row(y, X.shape[0])
         n_classes = 2 if labels is None else len(np.unique(labels))
         return labels, 1 if n_classes == 2 else n_classes, n_classes
-
-    def _own_weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
-        """Return checked sample weights; 1 by default."""
-        return checked_weights(sample_weight, X)
 
     def _as_given(self, X: Any, rows: Matrix, points: Any) -> Matrix:
         """Return perturbed rows in the shape of the given rows."""

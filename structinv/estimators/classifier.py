@@ -18,9 +18,9 @@ from ..structures.label_codes import check_cost, check_rescaling
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .base import InvariantEstimator
-from .parameters import check_oracle_type
+from .parameters import check_oracle_type, checked_weights
 from .problem import HINGE, Problem, check_margin_loss, check_two_classes
-from .row_sources import sample_of
+from .row_inputs import sample_of
 from .target_labels import check_targets, class_factors, one_label_a_row
 from .uninformative_fits import warn_if_uninformative
 
@@ -54,7 +54,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
         self._check_costs(classes)
-        own = self._own_weights(rows, sample_weight)
+        own = checked_weights(sample_weight, rows)
         weights = self.C * own * class_factors(self.class_weight, classes, y, own)[codes]
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be above 0 for at least one sample")

@@ -19,7 +19,7 @@ from ..utils.matrices import squared_lengths
 from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .callbacks import with_callbacks
-from .example_inputs import PLANES_OF_AN_EXAMPLE, solver_for
+from .example_machine import PLANES_OF_AN_EXAMPLE, solver_for
 from .problem import Problem
 from .resource_estimates import linear_functions
 

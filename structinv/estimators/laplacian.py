@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from ..functionals import GraphLaplacian
-from .invariances import Invariances
+from .kernel_machine import Invariances
 from .representer_classifier import RepresenterClassifier
 
 

@@ -36,15 +36,18 @@ from .resource_estimates import (
     linear_memory,
     named,
 )
-from .row_shapes import flat_rows, for_oracle, learn_shape, shaped
-from .row_sources import (
+from .row_inputs import (
     as_bytes,
     block_sizes,
     check_source,
+    flat_rows,
+    for_oracle,
     in_blocks,
     labels_of_source,
+    learn_shape,
     memory_of_blocks,
     refuse_paths,
+    shaped,
     source_for_oracle,
 )
 

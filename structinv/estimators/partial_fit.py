@@ -17,16 +17,20 @@ from ..utils.jit import Stopwatch
 from ..utils.matrices import refuse_masked
 from .parameters import check_oracle_type, checked_weights
 from .resource_estimates import linear_functions
-from .row_shapes import check_shape, for_oracle, learn_shape, shaped
-from .row_sources import (
+from .row_inputs import (
     as_bytes,
     block_sizes,
+    check_shape,
     check_source,
+    for_oracle,
     in_blocks,
+    labeled_rows,
     labels_of_source,
+    learn_shape,
+    shaped,
     source_for_oracle,
 )
-from .target_labels import check_targets, class_factors, labeled_rows
+from .target_labels import check_targets, class_factors
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_w
     check_targets(y)
     # All labels are checked before the first batch.
     classes = _classes(estimator, y, classes, first)
-    weights = None if sample_weight is None else estimator._own_weights(X, sample_weight)
+    weights = None if sample_weight is None else checked_weights(sample_weight, X)
     functions = linear_functions(X.shape[1], 1 if len(classes) == 2 else len(classes))
     sizes = block_sizes(X, functions, as_bytes(estimator.memory_limit))
     watch, asked = Stopwatch(), 0

@@ -20,8 +20,9 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
 from .base import InvariantEstimator
+from .parameters import checked_weights
 from .problem import Problem
-from .row_sources import in_blocks
+from .row_inputs import in_blocks
 from .target_labels import one_a_row
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 
@@ -41,7 +42,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         rows, y, oracle = self._read_rows(X, y)
         targets = as_targets(y, rows.shape[0])
-        own = self._own_weights(rows, sample_weight)
+        own = checked_weights(sample_weight, rows)
         weights = self.C * own
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be above 0 for at least one sample")

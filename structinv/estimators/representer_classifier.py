@@ -21,7 +21,7 @@ from .callbacks import labeled_alone
 from .parameters import check_oracle_type
 from .problem import Problem
 from .representer_machine import RepresenterMachine
-from .row_shapes import flat_rows, learn_shape, shaped
+from .row_inputs import flat_rows, learn_shape, shaped
 from .target_labels import (
     as_labels,
     check_one_kind,

@@ -36,7 +36,7 @@ from .kernel_machine import (
 )
 from .parameters import as_loss, checked_weights
 from .problem import Problem
-from .row_shapes import flat_rows, shaped
+from .row_inputs import flat_rows, shaped
 
 # Copies of the Gram matrix in memory: scaled ones and factors.
 COPIES_OF_A_TABLE = 5

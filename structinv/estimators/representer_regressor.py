@@ -18,7 +18,7 @@ from ..terms import Objective
 from .callbacks import labeled_alone
 from .problem import Problem
 from .representer_machine import RepresenterMachine
-from .row_shapes import flat_rows, learn_shape
+from .row_inputs import flat_rows, learn_shape
 from .target_labels import as_labels, labels_equal, one_a_row
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 

@@ -27,7 +27,7 @@ from .fit_attempt import all_or_nothing, leaving_on_interrupt
 from .parameters import checked_weights
 from .resource_estimates import ResourceEstimateMixin
 from .ridge_systems import FACTORS, RidgePath, ridge_path
-from .row_shapes import check_shape, flat_rows, learn_shape, shaped
+from .row_inputs import check_shape, flat_rows, learn_shape, shaped
 from .target_labels import as_labels
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 

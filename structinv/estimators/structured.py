@@ -28,13 +28,13 @@ from ..utils.parameters import brief, check_integer
 from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
-from .example_inputs import (
+from .example_machine import (
     PLANES_OF_AN_EXAMPLE,
+    ExampleMachine,
     RowReader,
     length_of_rows,
     solver_for,
 )
-from .example_machine import ExampleMachine
 from .kernel_machine import check_cover, kernel_memory
 from .parameters import check_oracle_type, check_plane_tol
 from .problem import Problem

@@ -33,7 +33,7 @@ from .kernel_machine import (
 )
 from .parameters import check_oracle_type
 from .problem import Problem
-from .row_shapes import flat_rows, for_oracle, shaped
+from .row_inputs import flat_rows, for_oracle, shaped
 
 
 class SupportVectorMachine(KernelMachine):

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from ..structures.label_codes import check_named_labels
-from ..utils.matrices import Matrix, refuse_masked
+from ..utils.matrices import refuse_masked
 from ..utils.parameters import brief
-from .row_shapes import flat_rows
 
 # Label of unlabeled rows, as in scikit-learn's semi-supervised estimators.
 MISSING = -1
@@ -55,13 +54,6 @@ def one_a_row(y: Any, n_rows: int) -> np.ndarray:
     if labels.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), one label per row, got {labels.shape}")
     return labels
-
-
-def labeled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, np.ndarray]:
-    """Return checked rows and labels for a classifier."""
-    X, y = validate_data(estimator, flat_rows(X), as_labels(y), **rules)
-    check_targets(y)
-    return X, y
 
 
 def check_targets(y: np.ndarray, *missing: str) -> None:

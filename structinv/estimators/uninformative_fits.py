@@ -17,7 +17,7 @@ from ..utils.exceptions import UninformativeFitWarning
 from ..utils.matrices import dense
 from ..utils.printing import warn
 from .problem import Problem
-from .row_sources import sample_of
+from .row_inputs import sample_of
 from .target_labels import label_name
 
 # Minimum relative improvement over the zero function of a fit that ended early.

@@ -27,8 +27,8 @@ from ..utils.resources import check_memory
 from .fit_attempt import all_or_nothing, leaving_on_interrupt
 from .parameters import check_on_interrupt, check_oracle_type, checked_weights
 from .resource_estimates import ResourceEstimateMixin, named, virtual_memory
-from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
-from .target_labels import class_factors, labeled_rows, one_label_a_row
+from .row_inputs import canonical, check_shape, flat_rows, labeled_rows, learn_shape, shaped
+from .target_labels import class_factors, one_label_a_row
 
 if TYPE_CHECKING:
     from sklearn.svm import SVC

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 from ..estimators import InvariantLinearSVC, InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.row_sources import refuse_sources
+from ..estimators.row_inputs import refuse_sources
 from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..other_models.layers import opened

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge
-from ..estimators.row_shapes import flat_rows, shaped
+from ..estimators.row_inputs import flat_rows, shaped
 from ..estimators.target_labels import as_labels, check_targets
 from ..kernels import Kernel, OrbitMean
 from ..kernels.kernel_names import as_kernel

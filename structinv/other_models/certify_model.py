@@ -29,7 +29,7 @@ from .certify_texts import certify_texts
 from .checked_model import checked_model
 from .layers import Layers, check_fitted, layers, transformed
 from .linear_models import LinearClassifier
-from .text_steps import warn_of_text_edits
+from .text_features import warn_of_text_edits
 
 PLACES = ("features", "input")
 

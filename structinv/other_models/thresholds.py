@@ -1,13 +1,16 @@
-"""Moved thresholds of two-class models: the score at which the label changes."""
+"""Moved thresholds and calibrated models of two classes: the score at which the label changes."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logsumexp
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
@@ -15,15 +18,18 @@ from ..estimators.target_labels import label_name
 from ..utils.matrices import Matrix
 from .affine import Affine
 from .layers import calibrated_kind, inner_of, layers, opened, threshold_kinds, transformed
-from .linear_models import LinearClassifier, linear_classifier, scores_of
-from .links import UNITS, Link, calibration_link, check_link, probability_link
-from .probes import without_names
+from .linear_models import LinearClassifier, linear_classifier, scores_of, without_names
+from .naive_bayes import is_naive_bayes
+
+Decision = Callable[[np.ndarray], np.ndarray]
 
 METHODS = ("predict_proba", "decision_function")
 # Number of rows on which links are checked.
 CHECKED = 256
 # Maximum rounding error of a threshold, relative to its size, or to 1 if that is larger.
 MOST_ROOM = 0.01
+# Maximum error of a computed value, in rounding units.
+UNITS = 8.0
 
 
 @dataclass(frozen=True)
@@ -103,10 +109,7 @@ def _one_score(scores: Affine) -> Affine:
     return scores if len(scores.coef) == 1 else scores.combined(np.array([[-1.0, 1.0]]))
 
 
-Rule = tuple[list[Link], Callable[[np.ndarray], np.ndarray]]
-
-
-def _rule(head: Any, X: Any, points: Matrix | None) -> Rule:
+def _rule(head: Any, X: Any, points: Matrix | None) -> tuple[list[Link], Decision]:
     """Return the links from the linear score to the values of both classes, and their decision."""
     if type(head) is calibrated_kind():
         links, _ = _responses(head, METHODS, X, points)
@@ -165,7 +168,7 @@ def _values(links: Sequence[Link], score: np.ndarray) -> np.ndarray:
 
 def _threshold(
     links: Sequence[Link],
-    positive: Callable[[np.ndarray], np.ndarray],
+    positive: Decision,
     dtype: np.dtype,
     name: str,
 ) -> Threshold | bool:
@@ -179,13 +182,12 @@ def _threshold(
         lowest, highest = decision(-largest), decision(largest)
         if lowest == highest:
             return highest
-        below, above = _place(-largest), _place(largest)
-        while above - below > 1:
-            middle = (below + above) // 2
-            below, above = (middle, above) if decision(_number(middle)) == lowest else (below, middle)
+        below, above = -largest, largest
+        while below < (middle := 0.5 * below + 0.5 * above) < above:
+            below, above = (middle, above) if decision(middle) == lowest else (below, middle)
     sign = 1.0 if highest else -1.0
-    at = _number(below if highest else above)
-    room, growth = _room(links, _number(above), dtype)
+    at = below if highest else above
+    room, growth = _room(links, above, dtype)
     if not room <= MOST_ROOM * max(1.0, abs(at)):
         raise ValueError(
             f"the threshold of {name} cannot be certified: near it, different scores have equal "
@@ -211,12 +213,109 @@ def _room(links: Sequence[Link], score: float, dtype: np.dtype) -> tuple[float, 
     return room, growth
 
 
-def _place(number: float) -> int:
-    """Return the position of a number among all float64 numbers."""
-    bits = int(np.float64(number).view(np.int64))
-    return bits if bits >= 0 else -(2**63) - bits
+@dataclass(frozen=True)
+class Link:
+    """A monotone function of one score, as scikit-learn computes it.
+
+    - `values`: function from scores of the second class, (n,), to the values of both classes, (n, 2)
+    - `slope`: function from a score to the derivative of the second class's value
+    - `of_logs`: true if values come from one score per class, each with a rounding error
+    """
+
+    values: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[float], float]
+    of_logs: bool = False
 
 
-def _number(place: int) -> float:
-    bits = place if place >= 0 else -(2**63) - place
-    return float(np.int64(bits).view(np.float64))
+def probability_link(model: Any) -> Link:
+    """Return the link from the linear score of a model to its `predict_proba`."""
+    if is_naive_bayes(model):
+        return Link(_normalized, _logistic_slope, of_logs=True)
+    if isinstance(model, OneVsRestClassifier):
+        model = model.estimators_[0]
+    logistic, by_loss = _known_probabilities()
+    loss = model.loss if type(model) is by_loss else None
+    if type(model) in logistic or loss == "log_loss":
+        return Link(lambda score: _with_rest(expit(score)), _logistic_slope)
+    if loss == "modified_huber":
+        return Link(_clipped, lambda score: 0.5 * (abs(score) <= 1.0))
+    raise TypeError(
+        f"predict_proba of {type(model).__name__} is not known to be a monotone function of its score. "
+        "Compare decision_function with the threshold instead: response_method='decision_function'"
+    )
+
+
+@cache
+def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
+    """Return classifiers with logistic probabilities, and the one whose `loss` determines them."""
+    # Exact classes, because subclasses may compute other probabilities.
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
+
+    return (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis), SGDClassifier
+
+
+def calibration_link(calibrated: Any) -> Link:
+    """Return the link from the score of a calibrated classifier to probabilities."""
+    if len(calibrated.classes_) > 2:
+        raise ValueError(
+            f"CalibratedClassifierCV of {len(calibrated.classes_)} classes divides one probability per "
+            "class by their sum, so the label is not a function of the margins. Certify the linear "
+            "classifier inside"
+        )
+    (calibrator,) = calibrated.calibrated_classifiers_[0].calibrators
+    slopes = {"sigmoid": _sigmoid_slope, "isotonic": _isotonic_slope}
+    if calibrated.method not in slopes:
+        raise ValueError(
+            f"method of CalibratedClassifierCV must be one of {sorted(slopes)} for a certificate, got "
+            f"{calibrated.method!r}"
+        )
+    slope = slopes[calibrated.method]
+    return Link(
+        lambda score: _with_rest(calibrator.predict(score)), lambda score: slope(calibrator, score)
+    )
+
+
+def check_link(model: Any, link: Link, scores: np.ndarray, values: np.ndarray) -> None:
+    """Raise ValueError unless a link maps scores of a model to its probabilities.
+
+    Shapes: `scores` (n, 2), `values` (n, 2).
+    """
+    each = scores[:, None] if scores.ndim == 1 else scores
+    own = link.values(each[:, -1] if each.shape[1] == 1 else each[:, 1] - each[:, 0])
+    eps = np.finfo(np.result_type(own, values)).eps
+    errors = np.abs(values - own).max(axis=1)
+    if not np.all(errors <= UNITS * eps * (1.0 + np.abs(each).max(axis=1))):
+        raise ValueError(
+            f"predict_proba of {type(model).__name__} is not the known function of its score: it "
+            f"differs by up to {errors.max():.2g}. Compare decision_function with the threshold "
+            "instead: response_method='decision_function'"
+        )
+
+
+def _with_rest(second: np.ndarray) -> np.ndarray:
+    return np.stack([1.0 - second, second], axis=1)
+
+
+def _normalized(score: np.ndarray) -> np.ndarray:
+    logs = np.stack([np.zeros_like(score), score], axis=1)
+    return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+
+
+def _clipped(score: np.ndarray) -> np.ndarray:
+    return _with_rest((np.clip(score, -1.0, 1.0) + 1.0) / 2.0)
+
+
+def _logistic_slope(score: float) -> float:
+    return float(expit(score) * expit(-score))
+
+
+def _sigmoid_slope(calibrator: Any, score: float) -> float:
+    return abs(calibrator.a_) * _logistic_slope(calibrator.a_ * score + calibrator.b_)
+
+
+def _isotonic_slope(calibrator: Any, score: float) -> float:
+    """Return the slope of the piece that contains the score, or ends there."""
+    knots, values = calibrator.X_thresholds_, calibrator.y_thresholds_
+    last = min(max(int(np.searchsorted(knots, score)), 1), len(knots) - 1)
+    return float((values[last] - values[last - 1]) / (knots[last] - knots[last - 1]))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..certificates.certificate import Certificate
-from ..estimators.row_sources import some_rows
+from ..estimators.row_inputs import some_rows
 from ..estimators.target_labels import label_name
 from ..estimators.unknown_texts import (
     share_of_unknown_tokens,

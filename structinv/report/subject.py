@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from ..certificates.certificate import Certificate
-from ..estimators.row_sources import in_blocks
+from ..estimators.row_inputs import in_blocks
 from ..estimators.target_labels import label_name
 from ..inspection.detection import without_edits
 from ..oracles import Identity, InvarianceOracle

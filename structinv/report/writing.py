@@ -21,7 +21,7 @@ from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..other_models.layers import names_after, opened, transformed
-from ..other_models.text_steps import other_edits, warn_of_text_edits
+from ..other_models.text_features import other_edits, warn_of_text_edits
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
 from ..utils import html

@@ -17,7 +17,6 @@ import numba
 from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
-from .clock import Clock
 from .printing import log_warning
 
 _LOG = logging.getLogger("structinv")
@@ -44,6 +43,42 @@ _UNUSABLE = (
     "again. If this repeats, free space on the disk, delete the folder, or set NUMBA_CACHE_DIR to "
     "another folder."
 )
+
+
+class Clock:
+    """Wall time during which at least one thread was between `start` and `stop`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._done = 0.0
+        self._began = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Wall time so far, in seconds."""
+        with self._lock:
+            return self._done + (time.perf_counter() - self._began if self._depth else 0.0)
+
+    def start(self) -> None:
+        """Start the clock; calls may be nested and come from several threads."""
+        with self._lock:
+            if self._depth == 0:
+                self._began = time.perf_counter()
+            self._depth += 1
+
+    def stop(self) -> None:
+        """Stop the clock, at the last of nested calls."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._done += time.perf_counter() - self._began
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
 class _Compiler(event.Listener):
