@@ -111,8 +111,10 @@ class Affine:
             offset_sizes=None if self.offset_sizes is None else self.offset_sizes @ size.T,
         )
 
-    def scaled(self, factors: np.ndarray, before: np.ndarray, after: np.ndarray) -> Affine:
+    def scaled(self, factors: Any, before: Any = 0.0, after: Any = 0.0) -> Affine:
         """Return scores of x if these are scores of ``(x - before) * factors + after``."""
+        given = factors, before, after
+        factors, before, after = (np.broadcast_to(each, self.n_features) for each in given)
         coef, size = self.coef * factors, self.coef_size * np.abs(factors)
         return self._before(
             coef=coef,
@@ -121,9 +123,10 @@ class Affine:
             intercept_size=self.intercept_size + size @ np.abs(before) + self.coef_size @ np.abs(after),
         )
 
-    def projected(self, components: Matrix, center: np.ndarray) -> Affine:
+    def projected(self, components: Matrix, center: Any = 0.0) -> Affine:
         """Return scores of x if these are scores of ``(x - center) @ components.T``."""
         coef, size = self.coef @ components, self.coef_size @ np.abs(components)
+        center = np.broadcast_to(center, coef.shape[1])
         reasons = None
         if self.reasons is not None:
             reasons = np.full(coef.shape[1], "", dtype=object)

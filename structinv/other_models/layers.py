@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils.parameters import brief
+
+# Classifiers that compare the scores of another one with a threshold; subclasses may differ.
+THRESHOLD_KINDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def opened(estimator: Any) -> tuple[list[Any], Any]:
         elif isinstance(estimator, Pipeline):
             steps += [step for _, step in estimator.steps[:-1] if _changes_rows(step)]
             estimator = estimator.steps[-1][1]
-        elif type(estimator) is _frozen():
+        elif type(estimator) is FrozenEstimator:
             estimator = estimator.estimator
         else:
             return steps, estimator
@@ -99,7 +104,7 @@ def inner_of(estimator: Any) -> Any:
 
     None if there is no such classifier.
     """
-    if type(estimator) in threshold_kinds():
+    if type(estimator) in THRESHOLD_KINDS:
         # Such a classifier may contain a fitted one and not be fitted itself.
         return getattr(estimator, "estimator_", estimator.estimator)
     if type(estimator) is not calibrated_kind():
@@ -116,7 +121,7 @@ def inner_of(estimator: Any) -> Any:
 
 def check_fitted(estimator: Any) -> None:
     """Raise NotFittedError if the estimator cannot predict."""
-    if type(estimator) in threshold_kinds() and isinstance(estimator.estimator, BaseEstimator):
+    if type(estimator) in THRESHOLD_KINDS and isinstance(estimator.estimator, BaseEstimator):
         check_is_fitted(getattr(estimator, "estimator_", estimator.estimator))
         return
     if not callable(getattr(estimator, "fit", None)):
@@ -125,24 +130,8 @@ def check_fitted(estimator: Any) -> None:
 
 
 @cache
-def threshold_kinds() -> tuple[Any, ...]:
-    """Return classifiers that compare the scores of another one with a threshold."""
-    # Subclasses may predict by another rule.
-    from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
-
-    return FixedThresholdClassifier, TunedThresholdClassifierCV
-
-
-@cache
 def calibrated_kind() -> Any:
     """Return the classifier that maps the scores of another one to probabilities."""
     from sklearn.calibration import CalibratedClassifierCV
 
     return CalibratedClassifierCV
-
-
-@cache
-def _frozen() -> Any:
-    from sklearn.frozen import FrozenEstimator
-
-    return FrozenEstimator

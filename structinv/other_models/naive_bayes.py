@@ -46,7 +46,7 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
 
     Shapes: `rows` (n, d).
     """
-    cut = model.binarize if _compares(model) else None
+    cut = compared_with(model)
     if cut is None:
         return rows, oracle
     values = rows.data if sp.issparse(rows) else rows
@@ -73,7 +73,7 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
 
 def refuse_before_comparison(model: Any, steps: list[Any]) -> None:
     """Raise ValueError if steps precede a model that compares features with a number."""
-    if steps and _compares(model):
+    if steps and compared_with(model) is not None:
         raise ValueError(
             f"BernoulliNB(binarize={model.binarize!r}) compares the features that {steps[-1]!r} returns "
             "with a number, which is not affine in the input. Pass at='features', or fit BernoulliNB "
@@ -133,11 +133,6 @@ def _check_finite(name: str, coef: np.ndarray, added: np.ndarray) -> None:
         raise ValueError(
             f"{name} has infinite scores for a class of prior probability 0: class_prior must be above 0"
         )
-
-
-def _compares(model: Any) -> bool:
-    """Return True if a model only compares features with a number."""
-    return compared_with(model) is not None
 
 
 def compared_with(model: Any) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -26,11 +26,15 @@ def before_steps(scores: Affine, steps: Sequence[Any], X: Any) -> Affine:
             scores = _steps_of_rows()[kind](scores, step, rows)
         elif kind in _known_steps():
             scores = _known_steps()[kind](scores, step)
+        elif is_selector(step):
+            mask = step.get_support()
+            scores = scores.spread(np.flatnonzero(mask), len(mask))
         elif not (step is None or (isinstance(step, str) and step == "passthrough")):
             known = sorted(each.__name__ for each in (*_known_steps(), *_steps_of_rows()))
             raise NotAffineError(
-                f"{kind.__name__} is not known to be affine; at='input' supports {', '.join(known)} "
-                "and 'passthrough'. Pass at='features' for perturbations of the input of the last step"
+                f"{kind.__name__} is not known to be affine; at='input' supports {', '.join(known)}, "
+                "selections of features and 'passthrough'. Pass at='features' for perturbations of the "
+                "input of the last step"
             )
     return scores
 
@@ -66,7 +70,8 @@ def _column_transformer(scores: Affine, step: Any, X: Any) -> Affine:
         if outputs.stop > outputs.start:
             places = np.asarray(step._transformer_to_input_indices[name])
             rows = _safe_indexing(X, places[0] if np.isscalar(columns) else places, axis=1)
-            part = _before_branch(scores.part(outputs), branch, weights.get(name), rows, len(places))
+            part = _weighted(scores.part(outputs), weights.get(name))
+            part = _before_branch(part, branch, rows, len(places))
             total = total.plus(part.spread(places, total.n_features))
     return total
 
@@ -88,22 +93,28 @@ def as_table(X: Any) -> Any:
 
 
 def _feature_union(scores: Affine, step: Any, X: Any) -> Affine:
-    weights, total = step.transformer_weights or {}, scores.constants(step.n_features_in_)
-    one, first = _safe_indexing(X, [0]), 0
-    for name, branch in step.transformer_list:
-        if isinstance(branch, str) and branch == "drop":
-            continue
-        size = (one if isinstance(branch, str) else branch.transform(one)).shape[1]
-        part = scores.part(slice(first, first + size))
-        total = total.plus(_before_branch(part, branch, weights.get(name), X, total.n_features))
-        first += size
+    total = scores.constants(step.n_features_in_)
+    for branch, part in branches_of(step, scores, _safe_indexing(X, [0])):
+        total = total.plus(_before_branch(part, branch, X, total.n_features))
     return total
 
 
-def _before_branch(scores: Affine, branch: Any, weight: float | None, X: Any, n_features: int) -> Affine:
+def branches_of(union: Any, scores: Affine, row: Any) -> Iterator[tuple[Any, Affine]]:
+    """Yield the branches of a `FeatureUnion` with the scores of their outputs; `row` is one input."""
+    weights, first = union.transformer_weights or {}, 0
+    for name, branch in union.transformer_list:
+        if not (isinstance(branch, str) and branch == "drop"):
+            size = (row if isinstance(branch, str) else branch.transform(row)).shape[1]
+            yield branch, _weighted(scores.part(slice(first, first + size)), weights.get(name))
+            first += size
+
+
+def _weighted(scores: Affine, weight: float | None) -> Affine:
+    return scores if weight is None else scores.combined(weight * np.eye(len(scores.coef)))
+
+
+def _before_branch(scores: Affine, branch: Any, X: Any, n_features: int) -> Affine:
     """Return scores of the input of a branch; constants of the rows if it is not affine."""
-    if weight is not None:
-        scores = scores.combined(weight * np.eye(len(scores.coef)))
     scores = replace(scores, unit=max(scores.unit, unit_of(X)))
     try:
         return before_steps(scores, [branch], X)
@@ -139,26 +150,23 @@ def _simple_imputer(scores: Affine, step: Any, X: Any) -> Affine:
 
 
 def _standard_scaler(scores: Affine, step: Any) -> Affine:
-    scale = _or(step.scale_, 1.0, step.n_features_in_)
-    mean = step.mean_ if step.with_mean else None
-    return scores.scaled(1.0 / scale, _or(mean, 0.0, len(scale)), np.zeros(len(scale)))
+    scale = 1.0 if step.scale_ is None else step.scale_
+    return scores.scaled(1.0 / scale, before=step.mean_ if step.with_mean else 0.0)
 
 
 def _robust_scaler(scores: Affine, step: Any) -> Affine:
-    scale = _or(step.scale_ if step.with_scaling else None, 1.0, step.n_features_in_)
-    center = _or(step.center_ if step.with_centering else None, 0.0, len(scale))
-    return scores.scaled(1.0 / scale, center, np.zeros(len(scale)))
+    scale = step.scale_ if step.with_scaling else 1.0
+    return scores.scaled(1.0 / scale, before=step.center_ if step.with_centering else 0.0)
 
 
 def _max_abs_scaler(scores: Affine, step: Any) -> Affine:
     _refuse_clipping(step)
-    nothing = np.zeros(len(step.scale_))
-    return scores.scaled(1.0 / step.scale_, nothing, nothing)
+    return scores.scaled(1.0 / step.scale_)
 
 
 def _min_max_scaler(scores: Affine, step: Any) -> Affine:
     _refuse_clipping(step)
-    return scores.scaled(step.scale_, np.zeros(len(step.scale_)), step.min_)
+    return scores.scaled(step.scale_, after=step.min_)
 
 
 def _refuse_clipping(step: Any) -> None:
@@ -172,16 +180,11 @@ def _principal_components(scores: Affine, step: Any) -> Affine:
         # scikit-learn divides by this scale, with this lower bound.
         scale = np.sqrt(step.explained_variance_)
         components = components / np.maximum(scale, np.finfo(scale.dtype).eps)[:, None]
-    return scores.projected(components, _or(step.mean_, 0.0, components.shape[1]))
+    return scores.projected(components, step.mean_)
 
 
 def _projection(scores: Affine, step: Any) -> Affine:
-    return scores.projected(step.components_, np.zeros(step.components_.shape[1]))
-
-
-def _selection(scores: Affine, step: Any) -> Affine:
-    mask = step.get_support()
-    return scores.spread(np.flatnonzero(mask), len(mask))
+    return scores.projected(step.components_)
 
 
 def _tfidf(scores: Affine, step: Any) -> Affine:
@@ -190,9 +193,7 @@ def _tfidf(scores: Affine, step: Any) -> Affine:
             f"TfidfTransformer(norm={step.norm!r}, sublinear_tf={step.sublinear_tf!r}) is not affine; "
             "fit it with norm=None and sublinear_tf=False"
         )
-    factors = step.idf_ if step.use_idf else np.ones(scores.coef.shape[1])
-    nothing = np.zeros(len(factors))
-    return scores.scaled(factors, nothing, nothing)
+    return scores.scaled(step.idf_ if step.use_idf else 1.0)
 
 
 def _identity(scores: Affine, step: Any) -> Affine:
@@ -204,21 +205,12 @@ def _identity(scores: Affine, step: Any) -> Affine:
     return scores
 
 
-def _or(values: Any, otherwise: float, size: int) -> np.ndarray:
-    return np.full(size, otherwise) if values is None else np.asarray(values)
-
-
-@cache
-def selectors() -> tuple[type, ...]:
-    """Return the steps that select features."""
+def is_selector(step: Any) -> bool:
+    """Return True for a step of scikit-learn that selects features; other classes may differ."""
     # Users of such a step have already imported its module.
-    from sklearn import feature_selection as chosen
+    from sklearn.feature_selection import SelectorMixin
 
-    return (
-        chosen.GenericUnivariateSelect, chosen.RFE, chosen.RFECV, chosen.SelectFdr, chosen.SelectFpr,
-        chosen.SelectFromModel, chosen.SelectFwe, chosen.SelectKBest, chosen.SelectPercentile,
-        chosen.SequentialFeatureSelector, chosen.VarianceThreshold,
-    )  # fmt: skip
+    return isinstance(step, SelectorMixin) and type(step).__module__.startswith("sklearn.")
 
 
 @cache
@@ -237,7 +229,6 @@ def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
     )
 
     return {
-        **dict.fromkeys(selectors(), _selection),
         StandardScaler: _standard_scaler,
         RobustScaler: _robust_scaler,
         MaxAbsScaler: _max_abs_scaler,

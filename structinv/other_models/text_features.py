@@ -26,7 +26,7 @@ from ..oracles.text.vectorizers import (
 )
 from ..utils.exceptions import TextEditsWarning
 from .affine import Affine, NotAffineError
-from .steps import before_steps, selectors, unfrozen
+from .steps import before_steps, branches_of, is_selector, unfrozen
 
 # Edits of tokens that are closest to edits of features.
 _EDITS: dict[type, str] = {FDrop: "drop", FAdd: "add", FEdit: "edit"}
@@ -87,16 +87,9 @@ def _flat(steps: Iterable[Any]) -> Iterable[Any]:
 
 
 def _of_union(union: FeatureUnion, scores: Affine, cut: float | None) -> list[Block]:
-    weights, first, blocks = union.transformer_weights or {}, 0, []
-    for name, branch in union.transformer_list:
-        if isinstance(branch, str) and branch == "drop":
-            continue
-        size = branch.transform([""]).shape[1]
-        part = scores.part(slice(first, first + size))
-        if name in weights:
-            part = part.combined(weights[name] * np.eye(len(part.coef)))
-        blocks.append(_block(list(_flat([branch])), part, cut))
-        first += size
+    blocks = [
+        _block(list(_flat([branch])), part, cut) for branch, part in branches_of(union, scores, [""])
+    ]
     first_scores = blocks[0].scores.plus(scores.constants(blocks[0].scores.n_features))
     return [replace(blocks[0], scores=first_scores), *blocks[1:]]
 
@@ -161,7 +154,7 @@ def _is_sublinear(step: Any) -> bool:
 def _diagonal(step: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return the features that a step keeps, None for all, and factors of the kept features."""
     kind = type(step)
-    if kind in selectors():
+    if is_selector(step):
         return step.get_support(), None
     if kind in scaling():
         return None, getattr(step, "idf_", None)

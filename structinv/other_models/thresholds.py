@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from ..estimators.target_labels import label_name
 from ..utils.matrices import Matrix
 from .affine import Affine
-from .layers import calibrated_kind, inner_of, layers, opened, threshold_kinds, transformed
+from .layers import THRESHOLD_KINDS, calibrated_kind, inner_of, layers, opened, transformed
 from .linear_models import LinearClassifier, linear_classifier, scores_of, without_names
 from .naive_bayes import is_naive_bayes
 
@@ -148,7 +148,7 @@ def _responses(
             with without_names():
                 check_link(head, link, scores_of(head, rows), head.predict_proba(rows))
         return [link], method
-    if type(head) in threshold_kinds():
+    if type(head) in THRESHOLD_KINDS:
         return _responses(inner, (method,), X, points)
     links, response = _responses(inner, METHODS[::-1], X, points)
     link = calibration_link(head)
