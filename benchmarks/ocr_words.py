@@ -23,7 +23,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantSVC
 from structinv.kernels import Gaussian
-from structinv.oracles import ImageShape, Shared, Shears, Shifts
+from structinv.oracles import Shared, Shears, Shifts
+from structinv.oracles.images.image_maps import ImageShape
 from structinv.structures import Sequence
 
 FILE = Path("ocr_letters/letters_folds.npz")

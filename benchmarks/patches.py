@@ -24,7 +24,8 @@ from scipy import ndimage
 
 from structinv.embeddings import PatchOrbits
 from structinv.kernels import Gaussian
-from structinv.oracles import Flip, ImageShape, Rotations
+from structinv.oracles import Flip, Rotations
+from structinv.oracles.images.image_maps import ImageShape
 
 CIFAR = {
     "train": Path("cifar10", "train_batch1.hdelta.u8.xz"),

@@ -22,7 +22,8 @@ from report import parser_of, versions, write_record
 
 from structinv.embeddings import OrbitFourier
 from structinv.kernels import Gaussian
-from structinv.oracles import Flip, Identity, ImageShape, Rotations, Shifts
+from structinv.oracles import Flip, Identity, Rotations, Shifts
+from structinv.oracles.images.image_maps import ImageShape
 
 SHAPE = ImageShape(32, 32, channels=3)
 SIGMAS = (6.0, 9.0, 13.0, 18.0, 26.0)

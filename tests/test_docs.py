@@ -103,8 +103,7 @@ def test_what_is_exported_is_in_a_page_an_example_or_a_benchmark():
     pages_and_code += [path.read_text(encoding="utf-8") for path in code]
     known = {name for text in pages_and_code for name in re.findall(r"\w+", text)}
     assert len(exported()) > 100
-    leaving = {"SupportTransformsDisplay"}
-    assert set(exported()) - leaving <= known
+    assert set(exported()) <= known
 
 
 def exported():

@@ -20,7 +20,6 @@ from structinv.oracles import (
     Box,
     Flip,
     ImagePath,
-    ImageShape,
     Rotations,
     Scalings,
     Shears,
@@ -29,7 +28,7 @@ from structinv.oracles import (
 )
 from structinv.oracles.images import image_paths
 from structinv.oracles.images.image_base import ImageOracle
-from structinv.oracles.images.image_maps import fill_code, image_shape
+from structinv.oracles.images.image_maps import ImageShape, fill_code, image_shape
 from structinv.oracles.images.image_paths import furthest
 
 FILLS = ["zero", "nearest", "reflect", "wrap", 200.0]

@@ -12,7 +12,6 @@ from structinv.oracles import (
     Box,
     Flip,
     ImageOracle,
-    ImageShape,
     Rotations,
     Scalings,
     Shears,
@@ -20,6 +19,7 @@ from structinv.oracles import (
     check_oracle,
     teo2007_transforms,
 )
+from structinv.oracles.images.image_maps import ImageShape
 from structinv.utils.matrices import ALL_ROWS
 
 from .covering import each_once, pairs

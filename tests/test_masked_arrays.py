@@ -30,10 +30,10 @@ from structinv.kernels import (
     OrbitMean,
     VicinalKernel,
     check_kernel,
-    min_eigenvalue,
     psd_corrected,
 )
-from structinv.model_selection import LabeledSplit, certified_accuracy_scorer, labeled_scorer
+from structinv.kernels.indefinite import min_eigenvalue
+from structinv.model_selection import certified_accuracy_scorer, labeled_scorer
 from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, Flip, Shifts, TangentDerivative, check_oracle
 from structinv.rows import RowWriter, SlicedRows, SomeRows
 
@@ -161,7 +161,6 @@ OTHERS = {
     "only_for": ("labels", lambda X, y: FDrop(1).only_for(masked(["a", "b"])).bind(X, y)),
     "check_oracle": ("X", lambda X, y: check_oracle(Box(0.1), masked(X))),
     "check_kernel": ("X", lambda X, y: check_kernel(Gaussian(), masked(X))),
-    "split": ("y", lambda X, y: list(LabeledSplit(2).split(X, masked(y)))),
     "name_changes": ("changed", lambda X, y: name_changes(Flip(shape=(1, 4)), X, masked(X))),
     "display": ("worst", lambda X, y: WorstCasesDisplay(X, masked(X))),
     "sliced": ("array", lambda X, y: SlicedRows(masked(X))),

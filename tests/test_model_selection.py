@@ -29,7 +29,6 @@ from structinv import (
     select_changes,
 )
 from structinv.model_selection import (
-    LabeledSplit,
     certified_accuracy_scorer,
     labeled_scorer,
     most_robust,
@@ -59,37 +58,12 @@ LABELS = {
 
 
 class TestLabels:
-    @pytest.mark.parametrize("shuffle", [False, True])
-    @pytest.mark.parametrize("name", LABELS)
-    def test_folds(self, name, shuffle):
-        X, codes, _ = half_labeled()
-        y = LABELS[name](codes)
-        split = LabeledSplit(4, shuffle=shuffle, random_state=0)
-        folds = list(split.split(X, y))
-        assert len(folds) == split.get_n_splits() == 4
-        labeled = np.flatnonzero(codes != -1)
-        assert np.array_equal(np.sort(np.concatenate([test for _, test in folds])), labeled)
-        for train, test in folds:
-            assert np.array_equal(np.sort(np.r_[train, test]), np.arange(40))
-            assert np.isin(np.flatnonzero(codes == -1), train).all()
-            assert np.bincount(codes[test]).tolist() in ([2, 2], [3, 2], [2, 3], [3, 3])
-
-    def test_without_missing_labels_it_is_stratified(self):
-        X, _, y = half_labeled()
-        for own, other in zip(LabeledSplit(4).split(X, y), StratifiedKFold(4).split(X, y), strict=True):
-            assert np.array_equal(own[1], other[1])
-            assert np.array_equal(own[0], other[0])
-        signs = np.where(y == 1, 1, -1)
-        assert len(np.concatenate([test for _, test in LabeledSplit(4).split(X, signs)])) == 40
-
     @pytest.mark.parametrize("name", LABELS)
     def test_a_search_counts_no_row_without_label_as_wrong(self, name):
         X, codes, _ = half_labeled()
         y = LABELS[name](codes)
         model = LapSVC(n_neighbors=3, random_state=0)
         grid = {"nu": [0.0, 1.0]}
-        search = GridSearchCV(model, grid, cv=LabeledSplit(4), error_score="raise").fit(X, y)
-        assert search.best_score_ > 0.9
         left_out = GridSearchCV(model, grid, cv=KFold(4), scoring=labeled_scorer(), error_score="raise")
         assert left_out.fit(X, y).best_score_ > 0.9
         if name == "numbers":
@@ -137,14 +111,6 @@ class TestLabels:
             labeled_scorer()(model, X, codes)
         with pytest.raises(ValueError, match="y must contain at least one label"):
             labeled_scorer()(model.fit(X, codes), X, np.full(40, -1))
-        with pytest.raises(ValueError, match="y must contain at least one label"):
-            next(LabeledSplit(2).split(X, np.full(40, -1)))
-        with pytest.raises(ValueError, match="y must contain labels for stratified folds"):
-            next(LabeledSplit(2).split(X))
-        with pytest.raises(ValueError, match="n_splits=30"):
-            next(LabeledSplit(30).split(X, codes))
-        with pytest.raises(ValueError, match="and -1, which marks unlabeled rows"):
-            next(LabeledSplit(2).split(X, np.where(codes == 0, 0, -1)))
         with pytest.raises(ValueError, match="magic"):
             labeled_scorer("magic")
 

@@ -10,9 +10,10 @@ from structinv.embeddings import PatchOrbits, patch_values, patches
 from structinv.embeddings.patch_grid import PatchGrid
 from structinv.embeddings.patch_values import add_kernel_values
 from structinv.kernels import CallableKernel, Gaussian, Laplacian, Matern, Polynomial
-from structinv.oracles import FiniteOracle, Flip, Identity, ImageShape, Rotations, Shifts, Weighted
+from structinv.oracles import FiniteOracle, Flip, Identity, Rotations, Shifts, Weighted
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.combinators import OnlyFor
+from structinv.oracles.images.image_maps import ImageShape
 from structinv.utils import matrices
 
 from .covering import pairs

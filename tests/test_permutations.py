@@ -8,8 +8,9 @@ from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.oracles import ImageShape, Permutations, check_oracle
+from structinv.oracles import Permutations, check_oracle
 from structinv.oracles.checked_lists import averaged
+from structinv.oracles.images.image_maps import ImageShape
 from structinv.utils.matrices import ALL_ROWS
 
 

@@ -16,7 +16,7 @@ from ..certificates.certificate import described
 from ..estimators.row_inputs import some_rows
 from ..estimators.target_labels import label_name
 from ..inspection import explain_edit
-from ..oracles import ImageShape
+from ..oracles.images.image_maps import ImageShape
 from ..persistence.model_files import model_bytes
 from ..report.writing import TITLE, page
 from . import options as given

@@ -1,6 +1,5 @@
 """Estimators on a Dask cluster; requires the extra `dask`."""
 
-from .cluster import SchedulerLostError
 from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
 from .structured import DaskInvariantStructuredSVC
 
@@ -8,5 +7,4 @@ __all__ = [
     "DaskInvariantLinearSVC",
     "DaskInvariantLinearSVR",
     "DaskInvariantStructuredSVC",
-    "SchedulerLostError",
 ]

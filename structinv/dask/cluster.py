@@ -42,18 +42,7 @@ PATIENCE_OF_ALL = 3.0
 
 
 class SchedulerLostError(ConnectionError):
-    """Error that ends a fit if the connection to the Dask scheduler is lost.
-
-    See Also
-    --------
-    structinv.dask.DaskInvariantLinearSVC : Estimator with a `checkpoint`, to continue a lost fit.
-
-    Examples
-    --------
-    >>> from structinv.dask import SchedulerLostError
-    >>> issubclass(SchedulerLostError, ConnectionError)
-    True
-    """
+    """Error that ends a fit if the connection to the Dask scheduler is lost."""
 
 
 def find_client(client: Client | None) -> Client:

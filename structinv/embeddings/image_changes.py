@@ -7,10 +7,11 @@ from functools import cached_property
 
 from sklearn.base import clone
 
-from ..oracles import Identity, ImageShape, InvarianceOracle
+from ..oracles import Identity, InvarianceOracle
 from ..oracles.changes import Changes
 from ..oracles.checked_lists import averaged
 from ..oracles.image_shapes import with_shape
+from ..oracles.images.image_maps import ImageShape
 
 
 @dataclass(frozen=True)

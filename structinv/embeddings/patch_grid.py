@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..oracles import ImageShape
+from ..oracles.images.image_maps import ImageShape
 
 
 @dataclass(frozen=True)

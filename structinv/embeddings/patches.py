@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..kernels import Gaussian, Kernel
 from ..kernels.checked_kernel import ISOMETRIES, PERMUTATIONS
 from ..kernels.kernel_names import validate_kernel
-from ..oracles import ImageShape, InvarianceOracle
+from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
 from ..oracles.images.image_borders import warn_of_fill
-from ..oracles.images.image_maps import image_shape
+from ..oracles.images.image_maps import ImageShape, image_shape
 from ..utils import plugins
 from ..utils.fitted_state import restored_on_error
 from ..utils.parameters import check_integer, check_number

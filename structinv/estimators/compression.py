@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from ..kernels import min_eigenvalue
-from ..kernels.indefinite import rounding_of
+from ..kernels.indefinite import min_eigenvalue, rounding_of
 from ..solvers import Status
 from ..spaces.moved_points import has_gradients, moved_points
 from ..spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms, largest_change

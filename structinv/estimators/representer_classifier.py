@@ -184,13 +184,13 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     InvariantSVC : Kernel classifier with worst-case training and certificates.
     LapSVC : Laplacian support vector machine.
     RepresenterRegressor : Kernel regressor with smoothness penalties.
-    structinv.model_selection.LabeledSplit : Cross-validation that tests on labeled samples only.
+    structinv.model_selection.labeled_scorer : Scorer that omits unlabeled samples.
 
     Notes
     -----
     **Scores.** `score` compares predictions with all given labels, so it counts unlabeled samples as
-    errors, also in a search. Use `structinv.model_selection.LabeledSplit` to keep them in the training
-    folds, or `labeled_scorer` to omit them from a score.
+    errors, also in a search. Use `structinv.model_selection.labeled_scorer` to omit them from a score,
+    or scikit-learn's `PredefinedSplit` to keep them in the training folds.
 
     **Warm start.** A fit with ``warm_start=True`` starts from the dual variables of the previous fit, if
     that fit also had ``warm_start=True``. Samples, labels, families, losses and the kernel must be the
@@ -222,9 +222,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     A search with unlabeled samples:
 
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from structinv.model_selection import LabeledSplit
+    >>> from structinv.model_selection import labeled_scorer
     >>> known[2:20] = y[2:20]
-    >>> search = GridSearchCV(model, {"nu": [0.0, 0.1]}, cv=LabeledSplit(3), error_score="raise")
+    >>> search = GridSearchCV(model, {"nu": [0.0, 0.1]}, scoring=labeled_scorer(), cv=3)
     >>> sorted(search.fit(X, known).best_params_)
     ['nu']
     """

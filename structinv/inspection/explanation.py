@@ -44,47 +44,15 @@ class Explanation(Tabulated):
     the one with the highest score after the edit, also for `margin`. A positive `edited_margin` means
     that the label is still predicted.
 
-    Attributes
-    ----------
-    features : ndarray of int of shape (t,)
-        Indices of the edited features. Features whose edit changes the margin only within rounding
-        errors are not in the list.
-    names : ndarray of str of shape (t,)
-        Names of the edited features: the names in `fit`, or "x0", "x1", ... if the features had no
-        names. For a text, words and n-grams.
-    before, after : ndarray of shape (t,)
-        Values of the edited features before and after the edit.
-    changes : ndarray of shape (t,)
-        Change of the margin by each edited feature.
-    margin : float
-        Margin before the edit.
-    edited_margin : float
-        Margin after the edit of all features.
-    certified : bool
-        Whether the label is predicted after every allowed edit.
-    parts : list of (kind, text), or None
-        A text in parts, in sequence: "kept", "deleted" or "inserted" with the text. None for rows.
-
-    See Also
-    --------
-    explain_edit : Function that returns an explanation.
-    SecurityCurve : Detection rates against the number of edits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv import InvariantLinearSVC
-    >>> from structinv.inspection import explain_edit
-    >>> from structinv.oracles import FDrop
-    >>> X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
-    >>> model = InvariantLinearSVC(random_state=0).fit(X, y)
-    >>> found = explain_edit(model, X[:1], oracle=FDrop(2))
-    >>> found
-    Worst edit: margin 1 to -0.5385, not certified
-      feature  before  after  change of margin
-      x0            2      0            -1.538
-    >>> found.margins.round(4)
-    array([-0.5385])
+    - `features` (t,): indices of the edited features
+    - `names` (t,): names of the edited features: the names in `fit`, or "x0", "x1", ... if the features
+      had no names
+    - `before, after` (t,): values of the edited features before and after the edit
+    - `changes` (t,): change of the margin by each edited feature
+    - `margin`: margin before the edit
+    - `edited_margin`: margin after the edit of all features
+    - `certified`: whether the label is predicted after every allowed edit
+    - `parts` (kind, text): a text in parts, in sequence: "kept", "deleted" or "inserted" with the text
     """
 
     features: np.ndarray
@@ -152,8 +120,9 @@ def explain_edit(
     Returns
     -------
     Explanation
-        Edited features with their values before and after the edit, and the change of the margin by
-        each. ``print`` shows a table.
+        Result with the arrays `features`, `names`, `before`, `after` and `changes` (of the margin),
+        sorted by harm, and with `margin`, `edited_margin`, `certified` and, for a text, its `parts`. The
+        margin is that against the competitor after the edit. ``print`` shows a table.
 
     Raises
     ------

@@ -29,40 +29,16 @@ class SecurityCurve(Tabulated):
     A sample is detected if its score for `label` is above a threshold. The threshold limits the
     false-positive rate.
 
-    Attributes
-    ----------
-    n_changes : list of int
-        Allowed numbers of edits.
-    detected : dict of str to ndarray of shape (len(n_changes),)
-        Detection rates of each model: fraction of the samples of `label` that are detected after every
-        allowed edit.
-    false_positive_rates : dict of str to float
-        False-positive rate of each model: fraction of the other samples, without edits, that are
-        detected.
-    thresholds : dict of str to float
-        Threshold of each model, relative to that of its `predict`.
-    label : label
-        Label to detect.
-    max_fpr : float
-        Maximum false-positive rate.
-    ax_ : matplotlib.axes.Axes
-        Axes of the last plot.
-    figure_ : matplotlib.figure.Figure
-        Figure of the last plot.
-
-    See Also
-    --------
-    security_curve : Compute the curve of fitted models.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.inspection import SecurityCurve
-    >>> rates, alarms = {"svm": np.array([0.9, 0.4])}, {"svm": 0.01}
-    >>> SecurityCurve([0, 5], rates, alarms, {"svm": 0.0}, "spam", 0.01)
-    Detection rate of 'spam' at a false-positive rate of at most 0.01
-      edits       0       5
-      svm     90.0%   40.0%
+    - `n_changes`: allowed numbers of edits
+    - `detected` (len(n_changes),): detection rates of each model: fraction of the samples of `label`
+      that are detected after every allowed edit
+    - `false_positive_rates`: false-positive rate of each model: fraction of the other samples, without
+      edits, that are detected
+    - `thresholds`: threshold of each model, relative to that of its `predict`
+    - `label`: label to detect
+    - `max_fpr`: maximum false-positive rate
+    - `ax_`: axes of the last plot
+    - `figure_`: figure of the last plot
     """
 
     n_changes: list[int]
@@ -80,18 +56,7 @@ class SecurityCurve(Tabulated):
         )
 
     def plot(self, *, ax: Axes | None = None) -> SecurityCurve:
-        """Plot detection rates against the number of edits, one line per model.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, default=None
-            Axes to plot on; None makes a new figure.
-
-        Returns
-        -------
-        SecurityCurve
-            The curve itself, with `ax_` and `figure_`.
-        """
+        """Plot detection rates against the number of edits, one line per model."""
         from matplotlib.ticker import MaxNLocator, PercentFormatter
 
         axes = ax
@@ -160,7 +125,9 @@ def security_curve(
     Returns
     -------
     SecurityCurve
-        Detection rates of all models, with a method `plot`.
+        Result with the method `plot` and the attributes `n_changes`, `detected` (detection rates of each
+        model, by the number of edits), `false_positive_rates`, `thresholds` (relative to those of
+        `predict`), `label` and `max_fpr`. ``print`` shows a table.
 
     Raises
     ------

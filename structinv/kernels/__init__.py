@@ -6,7 +6,7 @@ A kernel is positive semi-definite by construction if its attribute `definite` i
 from .base import Kernel
 from .custom_kernels import CallableKernel
 from .dot_products import Linear, Polynomial
-from .indefinite import min_eigenvalue, psd_corrected
+from .indefinite import psd_corrected
 from .kernel_checks import check_kernel
 from .orbits import OrbitDistance, OrbitMean
 from .radial import Gaussian, Laplacian, Matern
@@ -39,6 +39,5 @@ __all__ = [
     "TangentVectorKernel",
     "VicinalKernel",
     "check_kernel",
-    "min_eigenvalue",
     "psd_corrected",
 ]

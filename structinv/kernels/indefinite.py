@@ -32,36 +32,7 @@ _COMPARED = 100
 def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     """Compute the smallest and the largest eigenvalue of a kernel matrix.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Kernel to check.
-    X : ndarray of shape (n_samples, n_features)
-        Rows of the kernel matrix, at least one.
-
-    Returns
-    -------
-    smallest : float
-        The smallest eigenvalue. The kernel is indefinite if it is below 0 by more than rounding errors.
-    largest : float
-        The largest eigenvalue.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `kernel` is not a valid Kernel, or `X` is not a finite two-dimensional array with rows.
-
-    See Also
-    --------
-    psd_corrected : Spectrum correction of an indefinite kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import min_eigenvalue
-    >>> from structinv.kernels import CallableKernel
-    >>> min_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
-    (-1.0, 1.0)
+    Shapes: `X` (n_samples, n_features).
     """
     validate_kernel("kernel", kernel)
     check_rows(X, X)

@@ -1,13 +1,12 @@
 """Model selection: oracles, parameters, labeled folds and scorers."""
 
 from .entity_scores import span_f1_scorer, span_scores
-from .label_scores import LabeledSplit, labeled_scorer
+from .label_scores import labeled_scorer
 from .scorers import certified_accuracy_scorer, detection_scorer
 from .select_changes import most_robust, select_changes
 from .widths import select_widths
 
 __all__ = [
-    "LabeledSplit",
     "certified_accuracy_scorer",
     "detection_scorer",
     "labeled_scorer",

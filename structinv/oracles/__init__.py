@@ -10,7 +10,6 @@ from .fast_paths import BOUND as BOUND
 from .finite_oracles import FiniteOracle
 from .identity import Identity
 from .images.image_base import ImageOracle
-from .images.image_maps import ImageShape
 from .images.image_oracles import (
     Flip,
     Rotations,
@@ -81,7 +80,6 @@ __all__ = [
     "Identity",
     "ImageOracle",
     "ImagePath",
-    "ImageShape",
     "InvarianceOracle",
     "LinearChanges",
     "LocalTangents",

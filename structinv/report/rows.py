@@ -19,8 +19,9 @@ from ..estimators.unknown_texts import (
     warn_of_unknown_rows,
     without_warnings_of_unknown_texts,
 )
-from ..inspection import Explanation, explain_edit
+from ..inspection import explain_edit
 from ..inspection.detection import Detection, detection_under_all_kinds
+from ..inspection.explanation import Explanation
 from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
 from ..utils.html import Html, Part, marked

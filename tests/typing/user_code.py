@@ -30,7 +30,9 @@ from structinv.datasets import conll_features, make_mail_like, make_tagged_text
 from structinv.embeddings import OrbitFourier
 from structinv.functionals import Functional, Gradient, Tangents
 from structinv.functionals.parts import Part
-from structinv.inspection import Explanation, SecurityCurve, explain_edit, security_curve
+from structinv.inspection import explain_edit, security_curve
+from structinv.inspection.explanation import Explanation
+from structinv.inspection.security import SecurityCurve
 from structinv.kernels import Gaussian, Kernel, OrbitMean
 from structinv.metrics import nearest, set_distance
 from structinv.model_selection import certified_accuracy_scorer

@@ -34,27 +34,8 @@ PIXELS_AT_ONCE = 2**13
 class ImageShape:
     """Shape of images stored as rows, in C order of (height, width, channels).
 
-    Parameters
-    ----------
-    height, width : int
-        Numbers of pixels (>= 1).
-    channels : int, default=1
-        Number of values per pixel (>= 1), such as 3 for color. Transformations apply to each channel.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not an integer or is below 1.
-
-    See Also
-    --------
-    Rotations : Image oracle with a parameter `shape`.
-
-    Examples
-    --------
-    >>> from structinv.oracles import ImageShape
-    >>> ImageShape(32, 32, channels=3).size
-    3072
+    - `height, width`: numbers of pixels (>= 1)
+    - `channels`: number of values per pixel (>= 1), such as 3 for color
     """
 
     height: int
