@@ -182,7 +182,7 @@ class Turned:
         size, (low, high) = max(16, 4 * self.degree), ANGLES
         places = np.cos(np.pi * (np.arange(size) + 0.5) / size)
         angles = (low + high) / 2 + (high - low) / 2 * places
-        moved = Rotations(interval=ANGLES, shape=(8, 8)).members_at(X, angles) - X[:, None]
+        moved = Rotations(angles, shape=(8, 8)).orbit(X)[:, 1:] - X[:, None]
         reach, orders = np.max(np.abs(angles)), np.arange(1, self.degree + 1)
         table = np.linalg.pinv((angles / reach)[:, None] ** orders) / reach ** orders[:, None]
         return table @ moved

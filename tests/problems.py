@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from structinv.functionals.applied_families import Functionals
 from structinv.oracles import InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
@@ -307,3 +308,29 @@ def counts(n_classes=2, n=60, d=12, seed=0):
     codes = np.arange(n) % n_classes
     rates = rng.gamma(1.0, 1.0, (n_classes, d))
     return rng.poisson(0.8 * rates[codes]).astype(float), np.array(["a", "b", "c"])[codes]
+
+
+class LinearFunctionals(Functionals):
+    """Functionals ``L_j f = <a_j, w>`` of a function with explicit weights w.
+
+    Shapes: `coefficients` (m, n_outputs * n_features).
+    """
+
+    def __init__(self, coefficients):
+        self.coefficients = coefficients
+
+    @property
+    def size(self):
+        return self.coefficients.shape[0]
+
+    def validate(self, space):
+        assert self.coefficients.shape[1] == space.n_outputs * space.n_features
+
+    def apply(self, space, f):
+        return self.coefficients @ space.weights(f).ravel()
+
+    def combine(self, space, coefficients):
+        element = space.zeros()
+        weights = space.weights(element)
+        weights[...] = (self.coefficients.T @ coefficients).reshape(weights.shape)
+        return element

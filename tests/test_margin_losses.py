@@ -16,7 +16,6 @@ from structinv.dual import dual_state, refusals
 from structinv.dual.margin_state import MarginState
 from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value
 from structinv.dual.plane_cache import PlaneCache
-from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, Ellipsoid, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve
@@ -30,7 +29,7 @@ from .covering import slow_unless
 from .kernel_problems import KERNELS, over_members
 from .oracle_cases import CASES, D
 from .orbit_cases import ORBIT_CASE
-from .problems import CASE, SETTINGS, Variables, assert_brackets, minimum, two_classes
+from .problems import CASE, SETTINGS, LinearFunctionals, Variables, assert_brackets, minimum, two_classes
 
 SETTING = SETTINGS[0]
 LOSSES = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}

@@ -24,7 +24,7 @@ from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct,
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Layout, Multilabel, Sequence, check_structure
-from structinv.structures.multilabel import mutual_information, pair_counts, positions, tree_of
+from structinv.structures.multilabel import mutual_information, pair_counts, positions, tree_of_counts
 from structinv.terms import Objective, one_change_search
 from structinv.terms.one_change import OneChange
 
@@ -102,7 +102,7 @@ def pairs_of(labels, edges):
 def optimum(number, pairwise):
     """Return the optimum over all label sets and perturbations."""
     X, y = data()
-    edges = tree_of(y) if pairwise else np.zeros((0, 2), dtype=int)
+    edges = tree_of_counts(pair_counts(y), len(y)) if pairwise else np.zeros((0, 2), dtype=int)
     W, A = cp.Variable((SIZE, FEATURES)), cp.Variable(max(1, 4 * len(edges)))
     total = 0.5 * cp.sum_squares(W) + 0.5 * cp.sum_squares(A)
     for x, truth, weight in zip(X, y, WEIGHTS, strict=True):
@@ -292,7 +292,7 @@ def test_the_tree_has_the_largest_likelihood_of_all_trees(seed):
     shared = mutual_information(pair_counts(y), len(y))
     assert shared[1, 3] == pytest.approx(information(1, 3), abs=1e-12)
     best = max(sum(information(s, t) for s, t in edges) for edges in trees(5))
-    edges = tree_of(y)
+    edges = tree_of_counts(pair_counts(y), len(y))
     assert sum(information(s, t) for s, t in edges) == pytest.approx(best, abs=1e-12)
     assert sorted(edges[:, 1]) == [1, 2, 3, 4]
     assert edges[0, 0] == 0
@@ -401,7 +401,7 @@ def test_estimator_supports_indicator_matrices(pairwise):
     if pairwise:
         assert model.pairs_.shape == (SIZE - 1, 2, 2)
         np.testing.assert_allclose(model.pairs_.sum(axis=(1, 2)), 0.0, atol=1e-9)
-        np.testing.assert_array_equal(model.structure_.edges_, tree_of(y))
+        np.testing.assert_array_equal(model.structure_.edges_, tree_of_counts(pair_counts(y), len(y)))
 
 
 def test_grid_search_and_pipelines_support_indicator_matrices(tmp_path):

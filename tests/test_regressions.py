@@ -12,7 +12,6 @@ from structinv.oracles import (
     Ellipsoid,
     FDrop,
     FiniteOracle,
-    FScale,
     Identity,
     Shifts,
     Support,
@@ -93,17 +92,6 @@ def test_bounds_that_contradict_each_other_are_not_called_converged():
     assert later.gap < 0
     assert later.status is Status.INCONSISTENT
     assert "warm start" in later.status.advice
-
-
-def test_a_run_without_bounds_comes_to_an_end():
-    X, y = data()
-    X[y > 0, :10] += 1.0
-    X[y < 0, 10:] += 1.0
-    oracle = FDrop(1) @ FScale(1, 0.8, 1.2)
-    stop = Gap(1e-6) | Seconds(60)
-    found = solve(objective(oracle, X, y), SVMStruct(plane_tol=0.3), stop, random_state=0)
-    assert found.primal == np.inf
-    assert found.status is Status.ORACLE_TOO_COARSE
 
 
 @pytest.mark.parametrize("labels", [[-1, 1], [5]])

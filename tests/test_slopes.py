@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 from structinv.dual import dual_state
 from structinv.dual.slope_state import SlopeState
-from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
 from structinv.rows.matrix_rows import MatrixRows
@@ -16,6 +15,8 @@ from structinv.structures import Binary
 from structinv.terms import Objective, Penalty
 from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.terms.worst_margin import WorstMargin
+
+from .problems import LinearFunctionals
 
 LOSSES = {"squared_hinge": SquaredHinge(), "logistic": Logistic()}
 RNG = np.random.default_rng(0)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import REGISTRY as LOSSES
 from structinv.oracles import (
     Box,
@@ -29,6 +28,7 @@ from .oracle_cases import FACTOR, TANGENTS, Case, D
 from .problems import (
     CASE,
     SETTING,
+    LinearFunctionals,
     Variables,
     assert_brackets,
     minimum,

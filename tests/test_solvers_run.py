@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import Absolute, Squared
-from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity
+from structinv.oracles import Box, Ellipsoid, FDrop, Identity
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -29,7 +28,16 @@ from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
 
 from .oracle_cases import D
-from .problems import CASE, SETTING, assert_brackets, objective, optimum, two_classes, with_penalty
+from .problems import (
+    CASE,
+    SETTING,
+    LinearFunctionals,
+    assert_brackets,
+    objective,
+    optimum,
+    two_classes,
+    with_penalty,
+)
 
 BY_BLOCK = ["frank_wolfe", "interior_point", "representer", "svmstruct"]
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -343,8 +351,14 @@ class OneStep(FrankWolfe):
         return super().step(objective, state) if first else None
 
 
+class WithoutBounds(FDrop):
+    def support(self, X, V, assign, cost=None):
+        answer = super().support(X, V, assign, cost)
+        return replace(answer, upper=np.full(len(assign), np.inf))
+
+
 def test_a_stalled_run_without_upper_bounds_is_oracle_too_coarse():
-    problem = objective(FDrop(1) @ FScale(2, 0.5, 3.0))
+    problem = objective(WithoutBounds(1))
     solution = solve(problem, OneStep(), Gap(1e-6) | Stall(min_iterations=8), random_state=0)
     assert solution.primal == np.inf
     assert solution.history[-1].dual < problem.value(solution.f).attained

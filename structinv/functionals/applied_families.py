@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ..spaces import ExplicitSpace, RepresenterSpace
+from ..spaces import RepresenterSpace
 from ..spaces.base import Element, Space
-from ..utils.matrices import Matrix
 from .representers import Representers
 
 
@@ -41,38 +40,6 @@ class Functionals(ABC):
         The slice counts each output of a functional separately.
         """
         return None
-
-
-class LinearFunctionals(Functionals):
-    """Functionals ``L_j f = <a_j, w>`` of a function with explicit weights w.
-
-    Shapes: `coefficients` (m, n_outputs * n_features).
-    """
-
-    def __init__(self, coefficients: Matrix) -> None:
-        self.coefficients = coefficients
-
-    @property
-    def size(self) -> int:
-        return self.coefficients.shape[0]
-
-    def validate(self, space: Space) -> None:
-        expected = _explicit(space).n_outputs * space.n_features
-        if self.coefficients.ndim != 2 or self.coefficients.shape[1] != expected:
-            raise ValueError(
-                f"coefficients must have {expected} columns (outputs times features), "
-                f"got shape {self.coefficients.shape}"
-            )
-
-    def apply(self, space: Space, f: np.ndarray) -> np.ndarray:
-        return self.coefficients @ _explicit(space).weights(f).ravel()
-
-    def combine(self, space: Space, coefficients: np.ndarray) -> np.ndarray:
-        explicit = _explicit(space)
-        element = explicit.zeros()
-        weights = explicit.weights(element)
-        weights[...] = (self.coefficients.T @ coefficients).reshape(weights.shape)
-        return element
 
 
 class FamilyFunctionals(Functionals):
@@ -109,9 +76,3 @@ class FamilyFunctionals(Functionals):
 
     def places(self) -> slice:
         return slice(self.rows.start * self.n_outputs, self.rows.stop * self.n_outputs)
-
-
-def _explicit(space: Space) -> ExplicitSpace:
-    if not isinstance(space, ExplicitSpace):
-        raise ValueError(f"space must be an ExplicitSpace for LinearFunctionals, got {space!r}")
-    return space

@@ -357,16 +357,11 @@ def mutual_information(counts: np.ndarray, n_rows: int) -> np.ndarray:
     return information
 
 
-def tree_of(labels: np.ndarray) -> np.ndarray:
-    """Return the spanning tree of largest mutual information (Chow and Liu 1968).
-
-    Shapes: `labels` (n, L); returns (L - 1, 2).
-    """
-    return tree_of_counts(pair_counts(labels), len(labels))
-
-
 def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return `tree_of` from the counts of pairs in `n_rows` rows."""
+    """Return the spanning tree of largest mutual information (Chow and Liu 1968), (L - 1, 2).
+
+    `counts` are those of pairs of labels in `n_rows` rows.
+    """
     information = mutual_information(counts, n_rows)
     # Positive lengths, because SciPy interprets a length of 0 as a missing edge.
     lengths = 1.0 + information.max() - information

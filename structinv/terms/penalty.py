@@ -36,13 +36,18 @@ class Penalty(Term):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.functionals.applied_families import LinearFunctionals
+    >>> from structinv.functionals import Gradient
+    >>> from structinv.functionals.applied_families import FamilyFunctionals
+    >>> from structinv.functionals.representers import Representers
+    >>> from structinv.kernels import Gaussian
     >>> from structinv.losses import Squared
-    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.spaces import RepresenterSpace
     >>> from structinv.terms import Objective, Penalty
-    >>> penalty = Penalty(LinearFunctionals(np.array([[1.0, -1.0]])), Squared())
-    >>> Objective(ExplicitSpace(2), [penalty]).value(np.array([1.0, 0.0]))
-    Value(upper=1.5, attained=1.5)
+    >>> representers = Representers(Gaussian(), [Gradient().bind(np.eye(2)).parts(Gaussian())])
+    >>> penalty = Penalty(FamilyFunctionals(representers, 0), Squared())
+    >>> space = RepresenterSpace(representers, 2)
+    >>> Objective(space, [penalty]).value(space.zeros())
+    Value(upper=0.0, attained=0.0)
     """
 
     def __init__(self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0) -> None:

@@ -89,28 +89,6 @@ class ImageOracle(ImageFamily):
         size = len(maps.constant)
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
-    def members_at(self, X: Matrix, values: np.ndarray, family: int = 0) -> np.ndarray:
-        """Transform images with any values of the parameter, in one family.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Images.
-        values : array-like of shape (n_values,)
-            Values of the parameter, inside or outside the declared set.
-        family : int, default=0
-            Index of the family in `families`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_values, n_features)
-            Transformed images.
-        """
-        rows, shape = self._rows(X)
-        warps = self._warps(np.full(len(values), family), np.asarray(values, dtype=np.float64))
-        maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
-        return maps.apply(rows, np.tile(np.arange(len(values)), (len(rows), 1)))
-
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
