@@ -358,7 +358,7 @@ def mutual_information(counts: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return the spanning tree of largest mutual information (Chow and Liu 1968), (L - 1, 2).
+    """Return the tree of largest mutual information (Chow and Liu 1968), (L - 1, 2).
 
     `counts` are those of pairs of labels in `n_rows` rows.
     """

@@ -16,7 +16,7 @@ from ..structures.bound import BoundStructure
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, ranges
 from ..utils.passes import report_pass
 from .base import Term
-from .planes import Planes
+from .planes import Planes, sum_of_planes
 from .worst_case import WorstCase
 
 
@@ -138,12 +138,7 @@ class BlockwiseTerm(Term):
         return sum(above for above, _ in found), sum(reached for _, reached in found)
 
     def plane_of_sum(self, space: Space, f: Element) -> Planes:
-        normal, numbers = space.zeros(), np.zeros((3, 1))
-        for part in self.parts():
-            plane = part.plane_of_sum(space, f)
-            normal += space.combine(plane.normals, np.ones(1))
-            numbers += [plane.offsets, plane.upper, plane.plane_values]
-        return Planes(space.element(normal), *numbers)
+        return sum_of_planes(space, (part.plane_of_sum(space, f) for part in self.parts()))
 
     def portions(self) -> list[Rows]:
         return list(self.cuts)

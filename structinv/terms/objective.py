@@ -11,7 +11,7 @@ import numpy as np
 from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS
 from .base import OutOfTime, Term, join, never
-from .planes import Planes
+from .planes import Planes, sum_of_planes
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,8 @@ class Objective:
         Planes
             A single plane.
         """
-        normal, numbers = self.space.zeros(), np.zeros((3, 1))
         self.oracle_calls += self.rows_of_a_pass
-        for term in self.terms:
-            plane = term.plane_of_sum(self.space, f)
-            normal += self.space.combine(plane.normals, np.ones(1))
-            numbers += [plane.offsets, plane.upper, plane.plane_values]
-        return Planes(self.space.element(normal), *numbers)
+        return sum_of_planes(self.space, (term.plane_of_sum(self.space, f) for term in self.terms))
 
     @cached_property
     def at_zero(self) -> Value:

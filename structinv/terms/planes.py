@@ -7,6 +7,7 @@ is again a plane. With dual variables alpha, the dual of ``1/2 |f|^2 + sum_b c_b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,15 @@ class Planes:
     offsets: np.ndarray
     upper: np.ndarray
     plane_values: np.ndarray
+
+
+def sum_of_planes(space: Space, planes: Iterable[Planes]) -> Planes:
+    """Return the sum of single planes."""
+    normal, numbers = space.zeros(), np.zeros((3, 1))
+    for plane in planes:
+        normal += space.combine(plane.normals, np.ones(1))
+        numbers += [plane.offsets, plane.upper, plane.plane_values]
+    return Planes(space.element(normal), *numbers)
 
 
 @dataclass(frozen=True)
