@@ -32,8 +32,7 @@ from structinv.oracles import (
     TangentDerivative,
 )
 from structinv.oracles.geometry import tangent_planes
-from structinv.regions.inner_products import Stack, pair_products
-from structinv.regions.pair_tables import tiles
+from structinv.regions.inner_products import Stack, pair_products, tiles
 from structinv.utils.matrices import in_threads, one_blas_thread
 
 PARTS = ("speed", "neighbors", "kernels", "eigenvalues")

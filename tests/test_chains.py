@@ -23,7 +23,7 @@ from structinv.solvers.stored_planes import packed, unpacked
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows
 from structinv.structures import Layout, Sequence
-from structinv.structures.viterbi import best_labels, viterbi
+from structinv.structures.sequence import best_labels, viterbi
 from structinv.terms import Objective, WorstCase
 from structinv.terms.planes import PlaneSet
 

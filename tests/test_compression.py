@@ -21,8 +21,13 @@ from structinv.kernels import Gaussian, Linear, Matern, Polynomial, psd_correcte
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
 from structinv.spaces.kernel_space import KernelSpace
-from structinv.spaces.moved_points import _ScoreError, moved_points
-from structinv.spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms
+from structinv.spaces.reduced_sets import (
+    TargetExpansion,
+    _ScoreError,
+    best_coefficients,
+    chosen_atoms,
+    moved_points,
+)
 from structinv.structures import Sequence
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase

@@ -8,8 +8,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
-from structinv.embeddings.responses import Responses, mean_waves
-from structinv.embeddings.templates import TEMPLATES, draw_templates, unit_templates
+from structinv.embeddings.responses import (
+    TEMPLATES,
+    Responses,
+    draw_templates,
+    mean_waves,
+    unit_templates,
+)
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitDistance, OrbitMean
 from structinv.kernels.spectral_distributions import normals
 from structinv.oracles import FiniteOracle, Identity, Shifts

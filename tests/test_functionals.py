@@ -30,7 +30,7 @@ from structinv.functionals.base import Scaled, WeightedSum
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from structinv.kernels.custom_kernels import CallableKernel, PrecomputedKernel
+from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel
 from structinv.oracles import FDrop, Identity, TangentDerivative
 
 from .covering import slow_unless

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from structinv.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from structinv.kernels.checked_kernel import kernel_partials
 from structinv.kernels.combinations import Product, Scaled, Sum
-from structinv.kernels.custom_kernels import CallableKernel, PrecomputedKernel
+from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel
 
 STATIONARY = [
     Gaussian(),

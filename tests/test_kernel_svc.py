@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Polynomial
-from structinv.kernels.custom_kernels import PrecomputedKernel
+from structinv.kernels.kernel_names import PrecomputedKernel
 from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Identity, Permutations, Shifts
 from structinv.oracles.combinators import OnlyFor
 from structinv.oracles.union import Union

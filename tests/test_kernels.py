@@ -23,9 +23,8 @@ from structinv.kernels import (
     OrbitMean,
     Polynomial,
 )
-from structinv.kernels.custom_kernels import CallableKernel, PrecomputedKernel
-from structinv.kernels.exponentials import exponentials
-from structinv.kernels.kernel_names import as_kernel, resolve_gamma
+from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel, as_kernel, resolve_gamma
+from structinv.kernels.kernel_utils import exponentials
 from structinv.oracles import Flip
 
 from . import object_kernels

@@ -6,9 +6,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from structinv.embeddings import PatchOrbits, patch_values, patches
-from structinv.embeddings.patch_grid import PatchGrid
-from structinv.embeddings.patch_values import add_kernel_values
+from structinv.embeddings import PatchOrbits, patch_grid, patches
+from structinv.embeddings.patch_grid import PatchGrid, add_kernel_values
 from structinv.kernels import CallableKernel, Gaussian, Laplacian, Matern, Polynomial
 from structinv.oracles import FiniteOracle, Flip, Identity, Rotations, Shifts, Weighted
 from structinv.oracles.changes import LinearChanges
@@ -385,8 +384,8 @@ def pooled(kernel, question):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", KERNELS)
 def test_pooled_values_do_not_depend_on_threads(name, dtype, question, monkeypatch):
-    monkeypatch.setattr(patch_values, "VALUES", 77)
-    monkeypatch.setattr(patch_values, "LEAST", 1)
+    monkeypatch.setattr(patch_grid, "VALUES", 77)
+    monkeypatch.setattr(patch_grid, "LEAST", 1)
     kernel = KERNELS[name]
     values = kernel.matrix(question["patches"], question["landmarks"]).reshape(7, 30, 11)
     wanted = 1.0 + np.einsum("cp,ip,ipk->ick", question["pooling"], question["factors"], values)

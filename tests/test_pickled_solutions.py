@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structinv.kernels import Gaussian
-from structinv.kernels.custom_kernels import PrecomputedKernel
+from structinv.kernels.kernel_names import PrecomputedKernel
 from structinv.oracles import FDrop, FiniteOracle, Identity
 from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
 from structinv.spaces.kernel_space import KernelSpace

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from structinv.oracles import FDrop, FScale
 from structinv.oracles.checked_oracle import bind
 from structinv.oracles.query import Query, Violations, rows_at, worst_at, worst_by_support
-from structinv.structures.competitors import Competitors, LabelFunctions
+from structinv.structures.decodings import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense
 
 from .oracle_cases import CASES, D, rows

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from structinv.regions import Points
-from structinv.regions.affine_subspaces import AffineSubspaces
+from structinv.regions.base import RegionUnion
 from structinv.regions.ellipsoids import Ellipsoids
 from structinv.regions.inner_products import Stack, pair_products
 from structinv.regions.least_squares import bounded_minimum
-from structinv.regions.region_union import RegionUnion
-from structinv.regions.zonotopes import Zonotopes
+from structinv.regions.zonotopes import AffineSubspaces, Zonotopes
 
 
 def bounded(matrix, target, low, high):

@@ -21,8 +21,7 @@ from structinv.solvers.warm_start import sound_start
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary, Layout
-from structinv.structures.classes import Multiclass
-from structinv.structures.regression import Regression
+from structinv.structures.classes import Multiclass, Regression
 from structinv.terms import Objective, WorstCase
 
 from .covering import one_in, slow_unless

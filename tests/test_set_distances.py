@@ -33,7 +33,7 @@ from structinv.oracles.combinators import Discounted, OnlyFor
 from structinv.oracles.compose import Compose
 from structinv.oracles.geometry import region_of
 from structinv.oracles.union import Union
-from structinv.regions import pair_tables
+from structinv.regions import inner_products
 
 from .oracle_cases import CASES, rows
 
@@ -182,7 +182,7 @@ def test_distance_matrices_do_not_depend_on_the_tiles(monkeypatch):
     rng = np.random.default_rng(0)
     many = rng.random((40, 5))
     whole = set_distance(Offset(0.3) @ Segment(0.5, 2.0), many)
-    monkeypatch.setattr(pair_tables, "ENTRIES_PER_TILE", 100)
+    monkeypatch.setattr(inner_products, "ENTRIES_PER_TILE", 100)
     np.testing.assert_allclose(set_distance(Offset(0.3) @ Segment(0.5, 2.0), many), whole, atol=1e-12)
 
 

@@ -13,8 +13,7 @@ from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status
 from structinv.solvers.shared_changes import SpreadTerm, spread_of
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.structures.classes import Multiclass
-from structinv.structures.regression import Regression
+from structinv.structures.classes import Multiclass, Regression
 from structinv.terms import Objective, WorstCase
 from structinv.terms.worst_margin import WorstMargin
 

@@ -20,7 +20,7 @@ from structinv.functionals import SecondDerivative
 from structinv.oracles import Box, FDrop, Flip, Identity, Rotations
 from structinv.solvers import REGISTRY, InteriorPoint
 from structinv.spaces import ExplicitSpace
-from structinv.structures.regression import Regression
+from structinv.structures.classes import Regression
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import UninformativeFitWarning
 

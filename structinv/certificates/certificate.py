@@ -19,8 +19,7 @@ from ..spaces.base import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
 from ..structures.checked_structure import decoded
-from ..structures.competitors import Competitors
-from ..structures.decodings import Decoding
+from ..structures.decodings import Competitors, Decoding
 from ..structures.layout import laid_out
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import TextEditsWarning

@@ -12,8 +12,8 @@ from ..oracles.base import BoundOracle
 from ..oracles.query import Violations
 from ..spaces.base import Element, Space
 from ..structures import Regression
-from ..structures.competitors import Competitors
-from ..structures.regression import ABOVE, BELOW
+from ..structures.classes import ABOVE, BELOW
+from ..structures.decodings import Competitors
 from ..utils.matrices import Matrix, stack
 from ..utils.summaries import Table, Tabulated, how_many, named_values
 from .certificate import SAME, common, described

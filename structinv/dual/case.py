@@ -14,7 +14,7 @@ from ..oracles.checked_lists import listed
 from ..spaces.atoms import MemberPool
 from ..spaces.base import Space
 from ..structures import Binary, Multiclass, Sequence
-from ..structures.regression import BoundRegression
+from ..structures.classes import BoundRegression
 from ..terms import Penalty, Term, WorstCase
 from ..terms.blockwise_term import BlockwiseTerm
 from ..terms.worst_margin import WorstMargin

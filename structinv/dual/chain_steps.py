@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..structures.viterbi import before as label_before
-from ..structures.viterbi import viterbi
+from ..structures.sequence import before as label_before
+from ..structures.sequence import viterbi
 from ..utils.ascent import ascend
 from ..utils.jit import njit
 from .chain_products import add_links, fill_products

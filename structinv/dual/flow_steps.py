@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..structures.viterbi import before as label_before
-from ..structures.viterbi import viterbi
+from ..structures.sequence import before as label_before
+from ..structures.sequence import viterbi
 from ..utils.jit import njit
 from .chain_scores import fill_scores, score
 

@@ -19,7 +19,7 @@ from .case import Case
 from .labeling_steps import ascend_blocks, mean_plane_values
 
 if TYPE_CHECKING:
-    from ..structures.competitors import Competitors
+    from ..structures.decodings import Competitors
 
 # Number of members of a batch of blocks, and number of rounds before other blocks are updated.
 MEMBERS_AT_ONCE, ROUNDS = 2048, 8

@@ -12,7 +12,7 @@ from ..oracles.changes import Changes
 from ..oracles.checked_lists import listed
 from ..spaces import ExplicitSpace
 from ..spaces.tensor_rows import MemberRows, TensorRows
-from ..structures.competitors import Competitors
+from ..structures.decodings import Competitors
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, dense, floating, same_entries, scale_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..structures.regression import ABOVE, BELOW
+from ..structures.classes import ABOVE, BELOW
 from ..terms.planes import PlaneSet
 from .case import Case
 from .linear_member_state import LinearMemberState

@@ -11,8 +11,7 @@ from ..oracles.changes import Changes
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
 from .base import OrbitFeatures, refuse_sparse
-from .responses import Responses, mean_steps
-from .templates import check_templates, unit_templates
+from .responses import Responses, check_templates, mean_steps, unit_templates
 
 # Maximum numbers of rows and of transformed samples for the quantiles.
 QUANTILE_ROWS = 1000

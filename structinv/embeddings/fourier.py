@@ -15,8 +15,7 @@ from ..oracles.checked_lists import averaged
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
 from .base import KernelFeatures, refuse_sparse
-from .responses import Responses, mean_waves
-from .templates import check_templates, draw_templates, spectrum_of
+from .responses import Responses, check_templates, draw_templates, mean_waves, spectrum_of
 
 
 class OrbitFourier(KernelFeatures):

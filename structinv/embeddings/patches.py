@@ -21,12 +21,17 @@ from ..oracles.images.image_maps import ImageShape, image_shape
 from ..utils import plugins
 from ..utils.fitted_state import restored_on_error
 from ..utils.parameters import check_integer, check_number
-from .embedded_rows import checked_random, checked_rows
-from .image_changes import ImageChanges, image_changes
-from .landmarks import LANDMARKS, inverse_root
-from .patch_grid import WINDOWS, PatchGrid
-from .patch_scaling import LENGTHS, PatchScaling
-from .patch_values import add_kernel_values
+from .base import checked_random, checked_rows
+from .nystroem import LANDMARKS, inverse_root
+from .patch_grid import (
+    LENGTHS,
+    WINDOWS,
+    ImageChanges,
+    PatchGrid,
+    PatchScaling,
+    add_kernel_values,
+    image_changes,
+)
 
 # Maximum number of kernel values in memory.
 AT_ONCE = 2**22

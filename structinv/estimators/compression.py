@@ -11,8 +11,14 @@ from sklearn.base import clone
 
 from ..kernels.indefinite import min_eigenvalue, rounding_of
 from ..solvers import Status
-from ..spaces.moved_points import has_gradients, moved_points
-from ..spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms, largest_change
+from ..spaces.reduced_sets import (
+    TargetExpansion,
+    best_coefficients,
+    chosen_atoms,
+    has_gradients,
+    largest_change,
+    moved_points,
+)
 from ..terms import Objective
 from ..utils.fitted_state import learned_attributes
 from ..utils.parameters import check_integer, check_number

@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..functionals.representers import Representers
-from ..kernels.custom_kernels import PrecomputedKernel
+from ..kernels.kernel_names import PrecomputedKernel
 from ..kernels.kernel_utils import precision
 from ..oracles import InvarianceOracle
 from ..oracles.checked_lists import listed

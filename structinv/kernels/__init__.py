@@ -4,15 +4,14 @@ A kernel is positive semi-definite by construction if its attribute `definite` i
 """
 
 from .base import Kernel
-from .custom_kernels import CallableKernel
 from .dot_products import Linear, Polynomial
 from .indefinite import psd_corrected
 from .kernel_checks import check_kernel
+from .kernel_names import CallableKernel
 from .orbits import OrbitDistance, OrbitMean
 from .radial import Gaussian, Laplacian, Matern
 from .sets import SetKernel
-from .tangent_distributions import TangentDistributionKernel
-from .tangent_vectors import TangentOverlapKernel, TangentVectorKernel
+from .tangent_vectors import TangentDistributionKernel, TangentOverlapKernel, TangentVectorKernel
 from .vicinal import VicinalKernel
 
 REGISTRY: dict[str, type[Kernel]] = {

@@ -12,13 +12,11 @@ from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind, tangents_of
-from ..regions.inner_products import Stack
-from ..regions.pair_tables import fill_tables
+from ..regions.inner_products import Stack, fill_tables
 from ..utils.matrices import floating
 from ..utils.resources import check_memory
 from .base import Kernel
-from .kernel_utils import DOUBLE, SINGLE, check_rows, same_precision
-from .row_cache import RowCache
+from .kernel_utils import DOUBLE, SINGLE, RowCache, check_rows, same_precision
 
 # Number of cached arrays: the training rows and the rows of the last call.
 KEPT = 2

@@ -15,8 +15,7 @@ from ..utils.resources import check_memory
 from .base import Kernel
 from .checked_kernel import kernel_matrix
 from .kernel_names import validate_kernel
-from .kernel_utils import check_rows, precision, same_precision
-from .row_cache import RowCache
+from .kernel_utils import RowCache, check_rows, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square")
 # Number of cached arrays: the training rows and the rows of the last call.

@@ -16,9 +16,8 @@ from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
 from .kernel_names import validate_kernel
-from .kernel_utils import check_rows, holds, precision, same_precision
+from .kernel_utils import RowCache, check_rows, holds, precision, same_precision
 from .orbit_tables import mean_diagonal, mean_table
-from .row_cache import RowCache
 
 # Number of rounding errors in a squared distance, which is a difference of kernel values.
 ROUNDINGS = 8

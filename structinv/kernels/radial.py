@@ -12,8 +12,16 @@ from ..utils.matrices import contiguous_read_only, in_threads
 from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
-from .exponentials import exponentials
-from .kernel_utils import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
+from .kernel_utils import (
+    Norms,
+    exponentials,
+    half_norms,
+    holds,
+    in_double,
+    in_tiles,
+    precision,
+    same_precision,
+)
 from .spectral_distributions import cauchy, normals, students
 
 # A squared distance is computed again, from differences, if it is below this fraction of |x|^2 + |y|^2,

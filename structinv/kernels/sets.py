@@ -16,8 +16,7 @@ from .base import Kernel
 from .checked_kernel import kernel_partials
 from .indefinite import check_spectrum, psd_corrected
 from .kernel_names import validate_kernel
-from .kernel_utils import check_rows, describe, precision, same_precision
-from .row_cache import RowCache
+from .kernel_utils import RowCache, check_rows, describe, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
 # Number of cached arrays: the training rows and the rows of the last call.

@@ -11,9 +11,8 @@ from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
 from ..regions import Region
-from ..regions.base import SquaredDistances
-from ..regions.pair_tables import fill_tables
-from ..regions.region_union import between
+from ..regions.base import SquaredDistances, between
+from ..regions.inner_products import fill_tables
 from ..utils import plugins
 from ..utils.parameters import brief
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..regions import Points, Region
-from ..regions.cover_region import CoverRegion, Score
+from ..regions.curve_regions import CoverRegion, Score
 from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating, refuse_masked
 from ..utils.parameters import check_integer

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..regions import Region
-from ..regions.region_union import RegionUnion
+from ..regions.base import RegionUnion
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..regions import Region
-from ..regions.affine_subspaces import AffineSubspaces
+from ..regions.zonotopes import AffineSubspaces
 from ..utils import plugins
 from ..utils.matrices import floating
 from .arguments import check_needs_no_label

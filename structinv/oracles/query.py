@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..structures.competitors import Competitors
+from ..structures.decodings import Competitors
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, Rows, in_threads, interleave, pick, products, stack
 from ..utils.ties import TIES

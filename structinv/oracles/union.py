@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..regions import Region
-from ..regions.region_union import RegionUnion
+from ..regions.base import RegionUnion
 from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
 from .base import BoundOracle, InvarianceOracle, Support

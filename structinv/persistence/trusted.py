@@ -8,17 +8,15 @@ from typing import Any
 
 from .. import embeddings, estimators, functionals, kernels, losses, oracles, solvers, structures
 from ..embeddings.base import KernelError
-from ..embeddings.image_changes import ImageChanges
-from ..embeddings.patch_grid import PatchGrid
-from ..embeddings.patch_scaling import PatchScaling
+from ..embeddings.patch_grid import ImageChanges, PatchGrid, PatchScaling
 from ..estimators.partial_fit import Stream
 from ..estimators.ridge_systems import Evidence
 from ..estimators.tokens import TokenVectorizer
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..kernels.combinations import Product, Scaled, Sum
-from ..kernels.custom_kernels import CallableKernel, PrecomputedKernel
 from ..kernels.indefinite import PSDCorrectedKernel
+from ..kernels.kernel_names import CallableKernel, PrecomputedKernel
 from ..losses.base import MoreauEnvelope
 from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles.cache import Cache

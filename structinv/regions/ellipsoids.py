@@ -9,7 +9,7 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
-from .dilations import Dilations
+from .boxes import Dilations
 from .inner_products import Stack, pair_products
 from .point_lists import CLOSE, nearest_members
 

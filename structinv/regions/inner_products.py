@@ -1,7 +1,8 @@
-"""Inner products of points and directions, for all pairs of two groups of rows."""
+"""Inner products of points and directions, and tables of pairs in tiles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -75,3 +76,58 @@ def pair_products(left: Stack, right: Stack) -> np.ndarray:
     d = left.vectors.shape[2]
     products = left.vectors.reshape(-1, d) @ right.vectors.reshape(-1, d).T
     return products.reshape(len(left.vectors), left.size, len(right.vectors), right.size)
+
+
+# Number of values in memory per tile; they fit in the cache of a core.
+ENTRIES_PER_TILE = 2**20
+_MOST_COLUMNS = 256
+# Number of tiles between reactions to Ctrl-C.
+_TILES_AT_ONCE = 4
+# Work per value, in the units of `in_threads`.
+_COST = 16
+
+
+def fill_tables(
+    tables: tuple[np.ndarray, ...],
+    numbers: int,
+    mirrored: bool,
+    make: Callable[[slice, slice], tuple[np.ndarray, ...]],
+) -> None:
+    """Fill tables of the same pairs tile by tile, in several threads.
+
+    Each thread uses one BLAS thread. Tiles depend on the sizes alone, so tables do not depend on the
+    number of threads.
+
+    Shapes: `tables` (n, m).
+    """
+    n, m = tables[0].shape
+    parts = tiles(n, m, numbers, mirrored)
+
+    def work(part: slice) -> None:
+        for rows, columns in parts[part]:
+            for table, tile in zip(tables, make(rows, columns), strict=True):
+                if mirrored and rows == columns:
+                    # Rounding and searches may differ between both sides.
+                    tile = np.triu(tile) + np.triu(tile, 1).T
+                elif mirrored:
+                    table[columns, rows] = tile.T
+                table[rows, columns] = tile
+
+    if len(parts) == 1:
+        # For a single tile, threads cost time and save none.
+        work(slice(0, 1))
+        return
+    with one_blas_thread():
+        in_threads(work, len(parts), n * m * numbers * _COST, most=_TILES_AT_ONCE)
+
+
+def tiles(n: int, m: int, numbers: int, mirrored: bool) -> list[tuple[slice, slice]]:
+    """Return tiles of rows and columns; only the upper ones for symmetric tables."""
+    pairs = max(1, ENTRIES_PER_TILE // numbers)
+    width = min(_MOST_COLUMNS, max(1, int(np.sqrt(pairs)) if mirrored else pairs), m)
+    height = width if mirrored else max(1, pairs // width)
+    rows, columns = (
+        [slice(first, min(first + size, last)) for first in range(0, last, size)]
+        for size, last in ((height, n), (width, m))
+    )
+    return [(r, c) for r in rows for c in columns if not mirrored or c.start >= r.start]

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.checked_lists import listed
-from ..structures.competitors import Competitors
+from ..structures.decodings import Competitors
 from ..utils.matrices import Matrix, Rows
 
 if TYPE_CHECKING:

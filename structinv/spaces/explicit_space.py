@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.query import Query, Violations
-from ..structures.competitors import Competitors
+from ..structures.decodings import Competitors
 from ..utils.matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack, take
 from .base import Normals, Space
 from .tensor_rows import TensorRows

@@ -13,7 +13,7 @@ from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
 from ..oracles.checked_lists import listed
 from ..oracles.query import Violations, WorstPoints, best_members
-from ..structures.competitors import Competitors
+from ..structures.decodings import Competitors
 from ..utils.matrices import Rows, count, dense, pick, scale_rows
 from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, MemberPool, split_keys
 from .base import NUMBERS_AT_ONCE, Space

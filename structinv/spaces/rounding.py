@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
 from ..kernels.kernel_utils import precision, squared_norms
-from ..structures.competitors import Competitors
+from ..structures.decodings import Competitors
 
 if TYPE_CHECKING:
     from .kernel_space import Expansion

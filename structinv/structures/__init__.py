@@ -1,13 +1,12 @@
 """Output structures: classes, numbers, sequences, graphs, label sets, custom."""
 
 from .base import Structure
-from .classes import Binary, Multiclass, RowStructure
+from .classes import Binary, Multiclass, Regression, RowStructure
 from .custom import Custom, check_custom
 from .decodings import Decoding
 from .graph import Graph
 from .layout import Layout
 from .multilabel import Multilabel
-from .regression import Regression
 from .sequence import Sequence
 from .structure_checks import check_structure
 

@@ -14,12 +14,10 @@ from sklearn.base import BaseEstimator
 from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
-from .competitors import Competitors, LabelFunctions
-from .decoding_defaults import runner_up, separate
-from .decodings import Decoding, Separation
+from .decoding_defaults import most_wrong, runner_up, separate
+from .decodings import Competitors, Decoding, LabelFunctions, Separation
 from .example_blocks import Reader, as_blocks, flat_labels
 from .layout import Layout
-from .wrong_row_bounds import most_wrong
 
 # A subclass that overrides one of these must declare `budgets` again.
 _BUDGET_METHODS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
 from . import checked_structure
-from .competitors import Competitors
-from .decodings import Decoding, Separation
+from .decodings import Competitors, Decoding, Separation
 from .label_codes import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
 

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
-from .competitors import Competitors, LabelFunctions
-from .decodings import Decoding, Separation
+from .decodings import Competitors, Decoding, LabelFunctions, Separation
 from .layout import Layout
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from .base import Structure
-from .competitors import LabelFunctions
-from .decodings import Decoding
+from .decodings import Decoding, LabelFunctions
 from .example_blocks import Reader, check_no_mask, kind_of
 from .layout import Layout
 

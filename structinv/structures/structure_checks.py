@@ -13,8 +13,7 @@ from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
 from .checked_structure import decoded
-from .competitors import Competitors
-from .decodings import Decoding, Separation
+from .decodings import Competitors, Decoding, Separation
 from .layout import Layout
 
 # Relative tolerance for rounding errors.

@@ -12,8 +12,7 @@ from ..oracles.base import BoundOracle
 from ..oracles.query import Violations, WorstPoints
 from ..structures import Layout
 from ..structures.bound import BoundStructure
-from ..structures.competitors import Competitors
-from ..structures.decodings import Separation
+from ..structures.decodings import Competitors, Separation
 from ..utils.matrices import stack
 
 

@@ -15,8 +15,7 @@ from ..oracles.query import Violations
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
-from ..structures.competitors import Competitors
-from ..structures.decodings import Separation
+from ..structures.decodings import Competitors, Separation
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
 from .base import Term, check_weights, join
 from .planes import Planes
