@@ -19,7 +19,7 @@ COARSE = {
     "rotations, nearest": Rotations(interval=(-30, 30), resolution=3, order=0),
     "scalings": Scalings(interval=(0.6, 1.5), resolution=2, order=3),
     "shears": Shears(interval=(-0.6, 0.6), resolution=2, order=3),
-    "composed": Rotations(interval=(-30, 30)) @ Shifts(interval=(-1.5, 1.5)),
+    "composed": Rotations(interval=(-30, 30), resolution=3, order=3) @ Shifts(1),
     "protected": Protected(Rotations(interval=(-30, 30), resolution=3, order=3), [10, 20, 21]),
     "union": Scalings(interval=(0.6, 1.5), resolution=2) | Shears(interval=(-0.6, 0.6), resolution=2),
 }
