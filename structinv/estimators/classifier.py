@@ -25,14 +25,59 @@ from .target_labels import check_targets, class_factors, one_label_a_row
 from .uninformative_fits import warn_if_uninformative
 
 
-class InvariantClassifier(ClassifierMixin, InvariantEstimator):
+class LabelingEstimator(ClassifierMixin, InvariantEstimator):
+    """Base class of classifiers: scores and labels."""
+
+    classes_: np.ndarray
+
+    def _structure(self, n_classes: int) -> Structure:
+        return Binary() if n_classes == 2 else Multiclass()
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Compute the scores of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One score per sample for two classes; it is positive for ``classes_[1]``. One score per class
+            for more classes.
+        """
+        scores = self._checked_scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the labels of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        scores = self._checked_scores(X)
+        return self.classes_[self._best_labels(scores)]
+
+    def _best_labels(self, scores: np.ndarray) -> np.ndarray:
+        n_classes = len(self.classes_)
+        return predicted(self._structure(n_classes), n_classes, scores)
+
+
+class InvariantClassifier(LabelingEstimator):
     """Base class of classifiers with worst-case training and certificates."""
 
     loss: str
     class_weight: dict | str | None
     cost: ArrayLike | None = None
     rescaling: str = "margin"
-    classes_: np.ndarray
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -88,9 +133,6 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             rescaling=self.rescaling,
         )
 
-    def _structure(self, n_classes: int) -> Structure:
-        return Binary() if n_classes == 2 else Multiclass()
-
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Warn if the oracle leaves almost nothing to learn."""
         warn_if_uninformative(self, problem, objective, solution, stacklevel=5)
@@ -100,43 +142,6 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         """Return the worst perturbation that the oracle finds for each row, with bounds."""
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Compute the scores of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, in a form that `fit` supports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            One score per sample for two classes; it is positive for ``classes_[1]``. One score per class
-            for more classes.
-        """
-        scores = self._checked_scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the labels of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, in a form that `fit` supports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        scores = self._checked_scores(X)
-        return self.classes_[self._best_labels(scores)]
-
-    def _best_labels(self, scores: np.ndarray) -> np.ndarray:
-        n_classes = len(self.classes_)
-        return predicted(self._structure(n_classes), n_classes, scores)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """Certify predictions against all perturbations of the samples.

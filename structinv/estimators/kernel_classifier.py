@@ -14,12 +14,11 @@ from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution
 from ..structures.bound import BoundStructure
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
-from .parameters import check_plane_tol
 from .problem import Problem
 from .support_vectors import SupportVectorMachine
 
@@ -251,14 +250,6 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
     max_support_vectors: int | None = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_plane_tol(self.plane_tol, self.solver)
-
-    def _solver(self, objective: Objective) -> Solver:
-        solver = super()._solver(objective)
-        return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)

@@ -87,10 +87,6 @@ class KernelMachine(InvariantEstimator):
         kernel = self._kernel(X, given)
         return [family.parts(kernel) for family in families]
 
-    def _n_functionals(self, X: np.ndarray, given: Any) -> int:
-        """Return the number of functionals of all families."""
-        return sum(parts[0].size for parts in self._parts(X, given))
-
     def _expanded(self, X: np.ndarray) -> np.ndarray:
         """Return the function at checked rows without its constant, (n, n_outputs)."""
         values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,20 +176,18 @@ class LinearMachine(InvariantEstimator):
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         if isinstance(X, RowSource):
-            parts = in_blocks(X, partial(self._worst_of_block, labels, oracle, points))
-            return joined(list(parts), None)
-        return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
+            if points:
+                raise TypeError(
+                    "X must be an array or a matrix in worst_case, which returns all rows: pass one "
+                    "block"
+                )
 
-    def _worst_of_block(
-        self, labels: BoundStructure, oracle: InvarianceOracle, points: bool, X: Matrix, rows: slice
-    ) -> WorstChange:
-        """Return the worst perturbations of one block of rows; labels are those of all rows."""
-        if points:
-            raise TypeError(
-                "X must be an array or a matrix in worst_case, which returns all rows: pass one block"
-            )
-        in_block = labels.structure.bind(labels.classes[labels.codes[rows]], labels.classes)
-        return self._worst_change(X, in_block, oracle, points)
+            def worst_of(block: Matrix, rows: slice) -> WorstChange:
+                some = labels.structure.bind(labels.classes[labels.codes[rows]], labels.classes)
+                return self._worst_change(block, some, oracle, points)
+
+            return joined(list(in_blocks(X, worst_of)), None)
+        return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
         # A NaN or infinity in sparse rows makes a score non-finite. A test of the scores is faster than

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
-from ..structures import Binary, Multiclass
 from ..terms import Objective
 from ..utils.parameters import brief
 from .callbacks import labeled_alone
+from .classifier import LabelingEstimator
 from .parameters import check_oracle_type
 from .problem import Problem
 from .representer_machine import RepresenterMachine
@@ -43,7 +42,7 @@ def _is_logistic(estimator: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
+class RepresenterClassifier(LabelingEstimator, RepresenterMachine):
     """Kernel classifier with smoothness penalties around all samples.
 
     Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over
@@ -280,7 +279,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             X,
             labels,
             oracle,
-            Binary() if is_binary else Multiclass(),
+            self._structure(len(classes)),
             weights,
             fingerprinted=y,
             learned={"classes_": classes},
@@ -312,41 +311,6 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             warn_if_uninformative(self, problem, objective, solution, stacklevel=5)
         finally:
             self._forget_tables()
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Compute the scores of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, in a form that `fit` supports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            One score per sample for two classes; it is positive for ``classes_[1]``. One score per class
-            for more classes.
-        """
-        scores = self._checked_scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the labels of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, in a form that `fit` supports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        scores = self._checked_scores(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(scores[:, 0] > 0).astype(int)]
-        return self.classes_[np.argmax(scores, axis=1)]
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -36,7 +36,7 @@ from .example_machine import (
     solver_for,
 )
 from .kernel_machine import check_cover, kernel_memory
-from .parameters import check_oracle_type, check_plane_tol
+from .parameters import check_oracle_type
 from .problem import Problem
 from .resource_estimates import linear_functions
 from .tokens import TokenVectorizer
@@ -417,7 +417,6 @@ class InvariantStructuredSVC(ExampleMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_plane_tol(self.plane_tol, self.solver)
         check_integer("n_hashed", self.n_hashed, optional=True)
         if self._precomputed:
             raise ValueError("kernel must not be 'precomputed': choose another kernel, or InvariantSVC")
@@ -478,10 +477,6 @@ class InvariantStructuredSVC(ExampleMachine):
         if self._linear and self.plane_tol == 0:
             return solver_for(objective, length_of_rows(objective.terms[0]))
         return super()._best_solver(objective)
-
-    def _solver(self, objective: Objective) -> Solver:
-        solver = super()._solver(objective)
-        return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
     def _planes_ignore(self) -> frozenset[str]:
         # Weights and functions in the space of a kernel have different representations.

@@ -31,7 +31,7 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import check_oracle_type
+from .parameters import check_oracle_type, check_plane_tol
 from .problem import Problem
 from .row_inputs import flat_rows, for_oracle, shaped
 
@@ -39,6 +39,7 @@ from .row_inputs import flat_rows, for_oracle, shaped
 class SupportVectorMachine(KernelMachine):
     """Base class of kernel models whose function is a sum over perturbed samples."""
 
+    plane_tol: float = 0.0
     max_support_vectors: int | None = None
 
     support_: np.ndarray
@@ -59,6 +60,7 @@ class SupportVectorMachine(KernelMachine):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("cache_mb", self.cache_mb, strict=True)
+        check_plane_tol(self.plane_tol, self.solver)
         invariances = self._invariances()
         if self._precomputed and invariances.families:
             raise ValueError(
@@ -108,6 +110,10 @@ class SupportVectorMachine(KernelMachine):
         if isinstance(objective.space, RepresenterSpace):
             return Representer(), "the objective has smoothness penalties"
         return FrankWolfe(), "the model has a kernel"
+
+    def _solver(self, objective: Objective) -> Solver:
+        solver = super()._solver(objective)
+        return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
     def _planes_ignore(self) -> frozenset[str]:
         # Perturbed samples define a plane for any kernel, row indices for one kernel matrix only.
@@ -314,7 +320,7 @@ class SupportVectorMachine(KernelMachine):
         bound = bind(oracle, self._inputs(for_oracle(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
         kept, tables = kernel_memory(bound.X, size, n_labels, 1e6 * self.cache_mb, n_outputs)
-        n_functionals = self._n_functionals(bound.X, given)
+        n_functionals = sum(parts[0].size for parts in self._parts(bound.X, given))
         gram = min(8.0 * n_functionals**2, 1e6 * self.cache_mb)
         return kept + tables + gram + 8.0 * n_functionals * n_outputs * 4 * FUNCTIONS_AT_ONCE
 

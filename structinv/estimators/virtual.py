@@ -452,22 +452,14 @@ class _VirtualSamples:
         self.bound = bound
         self.n_draws = n_draws
         self.rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        if not sp.issparse(bound.X):
-            self._probe()
-
-    @property
-    def size(self) -> int:
-        """Maximum number of copies per row."""
-        if sp.issparse(self.bound.X):
-            return 1
-        return self._members(np.array([0]), np.random.default_rng(0)).shape[1]
-
-    def _probe(self) -> None:
-        # A test with one row and a separate generator raises before any training.
+        # Maximum number of copies per row. One row and a separate generator raise before any training.
+        self.size = 1
+        if sp.issparse(bound.X):
+            return
         try:
-            self._members(np.array([0]), np.random.default_rng(0))
+            self.size = self._members(np.array([0]), np.random.default_rng(0)).shape[1]
         except NotImplementedError as error:
-            name = type(self.bound.oracle).__name__
+            name = type(bound.oracle).__name__
             raise TypeError(
                 f"oracle must be finite or define the method sample, got {name}: {error}"
             ) from error

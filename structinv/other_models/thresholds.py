@@ -32,22 +32,6 @@ MOST_ROOM = 0.01
 UNITS = 8.0
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """The score at which a label changes.
-
-    - `at`: the second class is predicted if ``sign * (score - at) > 0``
-    - `sign`: 1 or -1
-    - `room`: bound of the rounding error of `at`
-    - `growth`: additional multiples of the rounding error of scores
-    """
-
-    at: float
-    sign: float
-    room: float
-    growth: float
-
-
 def thresholded(
     model: LinearClassifier,
     head: Any,
@@ -64,17 +48,30 @@ def thresholded(
             f"{type(head).__name__} must have two classes for a certificate, got {len(model.classes)}"
         )
     scores = _one_score(model.scores)
-    threshold = _threshold(links, positive, dtype, type(head).__name__)
-    if isinstance(threshold, bool):
-        return replace(model, scores=scores, always=int(threshold))
-    growth, room = 1.0 + threshold.growth, threshold.room / np.finfo(dtype).eps
-    moved = scores.combined(np.full((1, 1), threshold.sign))
+
+    def is_second(score: float) -> bool:
+        with np.errstate(over="ignore"):
+            return bool(positive(_values(links, np.array([score], dtype=dtype)))[0])
+
+    below, above = _change(is_second, float(np.finfo(dtype).max) / 2)
+    second_above = is_second(above)
+    if is_second(below) == second_above:
+        return replace(model, scores=scores, always=int(second_above))
+    at, sign = (below, 1.0) if second_above else (above, -1.0)
+    room, growth = _room(links, above, dtype)
+    if not room <= MOST_ROOM * max(1.0, abs(at)):
+        raise ValueError(
+            f"the threshold of {type(head).__name__} cannot be certified: near it, different scores "
+            "have equal probabilities after rounding. Change the threshold, or compare scores: "
+            "response_method='decision_function'"
+        )
+    moved = scores.combined(np.full((1, 1), sign))
     sizes = moved.offset_sizes
     moved = replace(
         moved,
-        intercept=moved.intercept - threshold.sign * threshold.at,
+        intercept=moved.intercept - sign * at,
         coef_size=growth * moved.coef_size,
-        intercept_size=growth * moved.intercept_size + abs(threshold.at) + room,
+        intercept_size=growth * moved.intercept_size + abs(at) + room / np.finfo(dtype).eps,
         offset_sizes=None if sizes is None else growth * sizes,
         n_steps=moved.n_steps + 1,
         widest=max(moved.widest, moved.n_features),
@@ -166,41 +163,23 @@ def _values(links: Sequence[Link], score: np.ndarray) -> np.ndarray:
     return values
 
 
-def _threshold(
-    links: Sequence[Link],
-    positive: Decision,
-    dtype: np.dtype,
-    name: str,
-) -> Threshold | bool:
-    """Find by bisection the score at which the decision changes; return a constant decision."""
+def _change(decision: Callable[[float], bool], largest: float) -> tuple[float, float]:
+    """Return the neighboring numbers between which a decision changes, by bisection.
 
-    def decision(score: float) -> bool:
-        return bool(positive(_values(links, np.array([score], dtype=dtype)))[0])
-
-    largest = float(np.finfo(dtype).max) / 2
-    with np.errstate(over="ignore"):
-        lowest, highest = decision(-largest), decision(largest)
-        if lowest == highest:
-            return highest
-        below, above = -largest, largest
+    If the decision never changes, these are the ends of the range.
+    """
+    below, above = -largest, largest
+    lowest = decision(below)
+    if decision(above) != lowest:
         while below < (middle := 0.5 * below + 0.5 * above) < above:
             below, above = (middle, above) if decision(middle) == lowest else (below, middle)
-    sign = 1.0 if highest else -1.0
-    at = below if highest else above
-    room, growth = _room(links, above, dtype)
-    if not room <= MOST_ROOM * max(1.0, abs(at)):
-        raise ValueError(
-            f"the threshold of {name} cannot be certified: near it, different scores have equal "
-            "probabilities after rounding. Change the threshold, or compare scores: "
-            "response_method='decision_function'"
-        )
-    return Threshold(at, sign, room, growth)
+    return below, above
 
 
 def _room(links: Sequence[Link], score: float, dtype: np.dtype) -> tuple[float, float]:
-    """Bound the rounding error of a threshold, and the growth of the error of the score."""
+    """Bound the rounding error of a threshold; return the factor of the error of the score, too."""
     unit = UNITS * float(np.finfo(dtype).eps)
-    room, slope, growth = unit * abs(score), 1.0, 0.0
+    room, slope, growth = unit * abs(score), 1.0, 1.0
     for link in links:
         slope *= link.slope(score)
         if slope == 0:
@@ -209,7 +188,7 @@ def _room(links: Sequence[Link], score: float, dtype: np.dtype) -> tuple[float, 
         score = float(values[1])
         room += unit * max(1.0, abs(score)) / slope
         if link.of_logs:
-            growth = 1.0 / float(values.min())
+            growth = 1.0 + 1.0 / float(values.min())
     return room, growth
 
 
