@@ -20,7 +20,7 @@ from structinv.oracles import Box, FDrop, TokenEdits
 from structinv.persistence import contents
 from structinv.rows import RowFolder, RowWriter
 from structinv.utils import files
-from structinv.utils.visible import visible
+from structinv.utils.texts import visible
 
 from .test_cli import fail, run, succeed
 

@@ -23,7 +23,7 @@ from ..datasets import conll_features, load_conll
 from ..datasets.conll import Sentence
 from ..datasets.opening import OPENERS, name_of, opened
 from ..rows import RowFolder
-from ..utils.visible import listed, shown
+from ..utils.texts import listed, shown
 
 TEXT_KEY = "text"
 _COLUMN_ENDINGS = (".conll", ".iob", ".iob2", ".bio")

@@ -16,9 +16,9 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from ..estimators.callbacks import iterations_shown_by
+from ..estimators.fit_progress import iterations_shown_by
 from ..utils.printing import Quiet
-from ..utils.visible import shown
+from ..utils.texts import shown
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")

@@ -18,7 +18,7 @@ from ..persistence.model_files import read_model, versions_in
 from ..report.subject import Subject
 from ..report.writing import subject_of
 from ..rows import RowFolder
-from ..utils.visible import listed, shown
+from ..utils.texts import listed, shown
 from .data import Format, Samples, read, with_features, with_tokens
 
 

@@ -19,7 +19,7 @@ from ..oracles.combinators import OnlyFor
 from ..other_models import certify
 from ..rows import RowSource
 from ..utils.files import written_atomically
-from ..utils.visible import shortened, shown, visible
+from ..utils.texts import shortened, shown, visible
 from .data import Samples
 from .messages import MOST_SHOWN, say, status
 from .models import SavedModel

@@ -12,7 +12,7 @@ from ..report.accuracy import accuracy
 from ..report.sentences import SentenceSubject
 from ..report.subject import Subject
 from ..utils.summaries import Table, percent
-from ..utils.visible import shown
+from ..utils.texts import shown
 from .messages import MOST_SHOWN
 
 SPAN_RATES = "precision", "recall", "f1-score"

@@ -14,7 +14,7 @@ from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Status
 from ..structures import Sequence
 from ..utils.jit import Stopwatch
-from ..utils.visible import listed
+from ..utils.texts import listed
 
 # Perturbations of `fit`: edits of tokens, and oracles that need only a number of edits.
 OF_TEXTS = ("edit", "drop", "add", "replace")

@@ -20,8 +20,8 @@ from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import InvariantEstimator
-from ..estimators.callbacks import with_callbacks
 from ..estimators.earlier_fit import OF_THE_WEIGHTS
+from ..estimators.fit_progress import with_callbacks
 from ..estimators.problem import Problem
 from ..estimators.resource_estimates import linear_functions
 from ..estimators.row_inputs import check_suits

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..certificates import Certificate
 from ..estimators import InvariantStructuredSVC
-from ..estimators.callbacks import with_callbacks
+from ..estimators.fit_progress import with_callbacks
 from ..estimators.problem import Problem
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace

@@ -23,9 +23,8 @@ from ..oracles.checked_lists import averaged, check_n_draws, check_seed
 from ..oracles.columns import check_strings, with_numbers
 from ..oracles.images.image_borders import warn_of_fill
 from ..utils.fitted_state import restored_on_error
-from ..utils.labels import columns_of
 from ..utils.matrices import Matrix, check_indices, dense, refuse_half_or_masked
-from ..utils.parameters import check_number
+from ..utils.parameters import check_number, columns_of
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:

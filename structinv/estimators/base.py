@@ -27,9 +27,15 @@ from ..utils.matrices import Matrix, independent
 from ..utils.parameters import check_boolean, check_number
 from ..utils.passes import passes_shown_by
 from ..utils.printing import warn
-from .callbacks import CallbackSupportMixin, FitTask, displays, pass_printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
-from .fit_attempt import all_or_nothing
+from .fit_progress import (
+    CallbackSupportMixin,
+    FitTask,
+    all_or_nothing,
+    displays,
+    pass_printer,
+    with_callbacks,
+)
 from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
 from .problem import Problem
 from .resource_estimates import ResourceEstimateMixin

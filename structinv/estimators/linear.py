@@ -17,7 +17,7 @@ from ..spaces.base import Space
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
-from .fit_attempt import all_or_nothing
+from .fit_progress import all_or_nothing
 from .linear_machine import LinearMachine
 from .partial_fit import Stream, check_streams, learn_batch, learn_in_blocks
 from .problem import Problem

@@ -15,8 +15,8 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..terms import Objective
 from ..utils.parameters import brief
-from .callbacks import labeled_alone
 from .classifier import LabelingEstimator
+from .fit_progress import labeled_alone
 from .parameters import check_oracle_type
 from .problem import Problem
 from .representer_machine import RepresenterMachine

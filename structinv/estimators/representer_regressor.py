@@ -15,7 +15,7 @@ from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
-from .callbacks import labeled_alone
+from .fit_progress import labeled_alone
 from .problem import Problem
 from .representer_machine import RepresenterMachine
 from .row_inputs import flat_rows, learn_shape

@@ -23,7 +23,7 @@ from ..utils.matrices import independent, refuse_half_or_masked, refuse_masked
 from ..utils.parameters import brief, check_boolean, check_number
 from ..utils.resources import check_memory
 from ..utils.ties import first_best
-from .fit_attempt import all_or_nothing, leaving_on_interrupt
+from .fit_progress import all_or_nothing, leaving_on_interrupt
 from .parameters import checked_weights
 from .resource_estimates import ResourceEstimateMixin
 from .ridge_systems import FACTORS, RidgePath, ridge_path

@@ -23,9 +23,8 @@ from ..rows.checked_blocks import read
 from ..rows.reading_ahead import read_ahead
 from ..terms.blockwise_term import BlockSizes
 from ..utils import plugins
-from ..utils.labels import columns_of
 from ..utils.matrices import Matrix, check_indices, refuse_masked, with_data
-from ..utils.parameters import check_number
+from ..utils.parameters import check_number, columns_of
 from ..utils.resources import free_memory
 from .target_labels import as_labels, check_one_kind, check_targets
 

@@ -26,7 +26,6 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import brief, check_integer
 from ..utils.resources import check_memory
-from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
 from .example_machine import (
     PLANES_OF_AN_EXAMPLE,
@@ -35,6 +34,7 @@ from .example_machine import (
     length_of_rows,
     solver_for,
 )
+from .fit_progress import with_callbacks
 from .kernel_machine import check_cover, kernel_memory
 from .parameters import check_oracle_type
 from .problem import Problem

@@ -21,9 +21,8 @@ from ..oracles.text.token_edits import TokenEdits
 from ..oracles.text.vectorizers import check_input, hashes, vectorizers
 from ..solvers import Status
 from ..structures.bound import BoundStructure
-from ..utils.html import Part
 from ..utils.matrices import Matrix
-from ..utils.texts import after_edits, as_texts
+from ..utils.texts import Part, after_edits, as_texts
 from .classifier import InvariantClassifier
 from .linear_machine import LinearMachine
 from .parameters import check_oracle_type

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.visible import shortened
+from ..utils.texts import shortened
 from .target_labels import label_name
 
 _WORDS = "texts have no feature of the model"

@@ -14,9 +14,8 @@ from sklearn.base import BaseEstimator
 from ..kernels import Kernel
 from ..oracles.columns import with_numbers
 from ..utils import plugins
-from ..utils.labels import columns_of, in_order
 from ..utils.matrices import refuse_masked
-from ..utils.parameters import check_number
+from ..utils.parameters import check_number, columns_of, in_order
 from .parts import Part, Values
 from .representers import Representers
 

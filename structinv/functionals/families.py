@@ -15,9 +15,8 @@ from ..oracles.base import as_oracle
 from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.columns import FeatureParameters
-from ..utils.labels import in_order
 from ..utils.matrices import refuse_masked
-from ..utils.parameters import brief, check_integer, check_number
+from ..utils.parameters import brief, check_integer, check_number, in_order
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .quadrature import MOST_NODES, nodes

@@ -22,10 +22,10 @@ from ..oracles import InvarianceOracle
 from ..oracles.support import rounding_bound
 from ..other_models.layers import check_fitted, layers, names_after
 from ..other_models.thresholds import with_threshold_zero
-from ..utils.html import Part, marked
+from ..utils.html import marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, Tabulated
-from ..utils.texts import after_edits, as_texts
+from ..utils.texts import Part, after_edits, as_texts
 from ..utils.ties import best_first, first_best
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)

@@ -15,11 +15,11 @@ from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.columns import with_numbers
 from ..oracles.images.image_maps import ImageShape, image_shape
-from ..utils.labels import columns_of, in_order
 from ..utils.matrices import dense, refuse_masked
+from ..utils.parameters import columns_of, in_order
 from ..utils.summaries import number_of
+from ..utils.texts import visible
 from ..utils.ties import first_best
-from ..utils.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

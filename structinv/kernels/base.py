@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from ..oracles.arguments import real_rows
 from ..oracles.columns import with_numbers
 from ..utils import plugins
-from ..utils.labels import columns_of
-from ..utils.parameters import check_integer, check_number
+from ..utils.parameters import check_integer, check_number, columns_of
 from .checked_kernel import NOTHING, kernel_matrix
 from .kernel_utils import Norms, describe, is_real
 from .spectral_distributions import Spectrum

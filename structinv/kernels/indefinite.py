@@ -9,7 +9,7 @@ import numpy as np
 from ..oracles.arguments import closest_of
 from ..oracles.columns import with_numbers
 from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
-from ..utils.labels import columns_of
+from ..utils.parameters import columns_of
 from ..utils.printing import warn
 from ..utils.resources import check_memory
 from .base import Kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.comparison import Comparison, check_sides, check_sizes, compare_regions, table
+from ..metrics.distances import Comparison, check_sides, check_sizes, compare_regions, table
 from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of

@@ -11,8 +11,7 @@ import numpy as np
 from ..oracles import Identity, InvarianceOracle
 from ..regions.inner_products import Stack, pair_products
 from ..utils.jit import njit
-from ..utils.labels import in_order
-from ..utils.parameters import brief, check_number
+from ..utils.parameters import brief, check_number, in_order
 from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows, orthogonal_directions
 from .kernel_utils import DOUBLE, precision, same_precision
 

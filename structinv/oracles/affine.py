@@ -13,7 +13,6 @@ from ..regions.ellipsoids import Balls, Ellipsoids
 from ..regions.inner_products import Stack
 from ..regions.zonotopes import Zonotopes
 from ..utils import plugins
-from ..utils.labels import in_order, labels_of
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,
@@ -24,7 +23,7 @@ from ..utils.matrices import (
     rounding,
     take,
 )
-from ..utils.parameters import brief
+from ..utils.parameters import brief, in_order, labels_of
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support

@@ -12,9 +12,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..utils import plugins
-from ..utils.labels import in_order, places_of
 from ..utils.matrices import Matrix, refuse_half_or_masked, refuse_masked
-from ..utils.parameters import brief
+from ..utils.parameters import brief, in_order, places_of
 
 
 def check_directions(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from sklearn.base import BaseEstimator, clone
 
-from ..utils.labels import are_default, in_order, labels_of
+from ..utils.parameters import are_default, in_order, labels_of
 from .arguments import are_names, check_features, closest_of, is_mask
 
 Part = TypeVar("Part", bound=BaseEstimator)

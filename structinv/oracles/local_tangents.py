@@ -6,9 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.jit import njit
-from ..utils.labels import in_order
 from ..utils.matrices import in_threads, refuse_half_or_masked
-from ..utils.parameters import check_integer
+from ..utils.parameters import check_integer, in_order
 from .affine import Ellipsoid, _finite
 
 # Number of features that are summed between tests of the distance.

@@ -19,7 +19,7 @@ from zipfile import ZipFile
 from sklearn.base import BaseEstimator
 
 from ..utils.files import write_atomically
-from ..utils.visible import listed, shown
+from ..utils.texts import listed, shown
 from .contents import check_matrices, excess
 from .numbered import add, numbered
 from .stand_ins import StandIns

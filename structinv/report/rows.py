@@ -24,11 +24,11 @@ from ..inspection.detection import Detection, detection_under_all_kinds
 from ..inspection.explanation import Explanation
 from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
-from ..utils.html import Html, Part, marked
+from ..utils.html import Html, marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, percent
+from ..utils.texts import Part, visible
 from ..utils.ties import best_first
-from ..utils.visible import visible
 from .pictures import picture
 from .section import Content, Section, heading, label_table, share
 from .subject import Subject, short_name

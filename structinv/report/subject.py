@@ -20,7 +20,7 @@ from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
 from ..utils.passes import report_pass
 from ..utils.summaries import how_many, number_of, percent
-from ..utils.visible import shortened
+from ..utils.texts import shortened
 from .section import Section
 
 # A word of an attacker can have any length.

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from ..utils.matrices import check_indices, refuse_half_or_masked, refuse_masked
-from ..utils.visible import shown
+from ..utils.texts import shown
 from .checked_blocks import check_finite
 
 # Types of labels, and their dtype as an array.

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..utils.visible import shown
+from ..utils.texts import shown
 
 FORMAT, VERSION = "structinv rows", 1
 MANIFEST = "manifest.json"

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.files import named_errors, write_atomically
-from ..utils.labels import columns_of
-from ..utils.parameters import check_integer
+from ..utils.parameters import check_integer, columns_of
 from .appended import SHORT, checked_labels, checked_rows
 from .manifest import DATA, INDICES, INDPTR, LABELS, MANIFEST, content_of
 from .stored_array import GrowingArray

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..utils.labels import places_of
 from ..utils.matrices import refuse_masked
-from ..utils.parameters import brief
+from ..utils.parameters import brief, places_of
 
 # Number of labels in messages.
 _MOST_SHOWN = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-from .visible import shortened, visible
+from .texts import Part, shortened, visible
 
 # On narrow screens texts wrap, also within long words; names and numbers do not.
 _TEXT = "; min-width: 5em; overflow-wrap: anywhere"
@@ -20,8 +20,6 @@ _MARKS = {
 }
 # Longer texts between edits lose their middle.
 _MOST_KEPT = 600
-
-Part = tuple[str, str]
 
 
 class Html(str):

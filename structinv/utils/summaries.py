@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import html
-from .visible import shown, visible
+from .texts import shown, visible
 
 # Longer cells of a printed table, such as names of features, lose their middle.
 _MOST_OF_A_CELL = 160

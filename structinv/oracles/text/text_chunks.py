@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.html import Part
 from ...utils.matrices import ranges
+from ...utils.texts import Part
 from .bounded_ratios import BoundedRatios, occurrence_gains
 from .ratios import TOLERANCE, Normalization
 from .text_grams import Documents, PlacedEdits

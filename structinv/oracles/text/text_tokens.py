@@ -15,10 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.exceptions import TextEditsWarning
-from ...utils.html import Part
 from ...utils.matrices import ALL_ROWS, Rows
-from ...utils.texts import after_edits
-from ...utils.visible import shortened
+from ...utils.texts import Part, after_edits, shortened
 from .ratios import TOLERANCE, CountedWords, Normalization, RatioSearch
 from .text_grams import UNKNOWN
 from .token_edits import TokenEdits

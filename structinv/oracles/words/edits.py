@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from ...utils.labels import in_order
 from ...utils.matrices import ALL_ROWS, Matrix, dense_rows, floating, refuse_masked
-from ...utils.parameters import brief, check_boolean, check_integer
+from ...utils.parameters import brief, check_boolean, check_integer, in_order
 from ..arguments import check_directions, check_features, chosen_features
 from ..base import CountedChanges, InvarianceOracle, Support
 from ..columns import FeatureParameters

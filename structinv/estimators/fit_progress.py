@@ -1,20 +1,28 @@
-"""Callbacks of a fit: scikit-learn's, and progress on standard error."""
+"""A running fit: its callbacks and progress, and the earlier model after a failure."""
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from sklearn import config_context, get_config
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from ..solvers import Solution
+from ..solvers.interruption import Interrupts, interrupts
 from ..solvers.stopping import Progress
-from ..utils.fitted_state import learned_attributes
+from ..utils.fitted_state import learned_attributes, restorer
 from ..utils.printing import print_line
+
+Result = TypeVar("Result")
+
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -151,3 +159,57 @@ def printer(name: str) -> Callable[[Progress], None]:
             )
 
     return show
+
+
+class FitAttempt:
+    """State of a running fit."""
+
+    def __init__(self, ctrl_c: Interrupts) -> None:
+        self.ctrl_c = ctrl_c
+        self.whole = False
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[FitAttempt]:
+    """Restore the earlier model after a failure; keep the best one after Ctrl-C."""
+    with interrupts() as ctrl_c:
+        restore = restorer(estimator)
+        learning = FitAttempt(ctrl_c)
+        try:
+            yield learning
+            ctrl_c.interruptible = False
+        except BaseException as error:
+            if not (learning.whole and isinstance(error, KeyboardInterrupt)):
+                restore()
+                if ctrl_c.pressed and isinstance(error, Exception):
+                    # A library has converted Ctrl-C to another error.
+                    raise KeyboardInterrupt from error
+                raise
+            ctrl_c.pressed = True
+        if ctrl_c.pressed and estimator.on_interrupt == "raise":
+            name = type(estimator).__name__
+            raise KeyboardInterrupt(
+                f"{name} was interrupted during fit and contains the best model so far"
+            )
+
+
+def leaving_on_interrupt(work: Callable[[], Result]) -> Result:
+    """Run work that Python cannot interrupt, so that Ctrl-C returns immediately.
+
+    The work runs in a separate thread. After Ctrl-C this thread continues to its end or to that of the
+    process, and its result is dropped.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # Other threads receive no signals.
+        return work()
+    settings, done = get_config(), Future[Result]()
+
+    def work_there() -> None:
+        try:
+            with config_context(**settings):
+                done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work_there, daemon=True).start()
+    return done.result()
