@@ -24,13 +24,10 @@ SCORES = X @ RNG.standard_normal(D) + RNG.standard_normal(N)
 Y = (SCORES > 0).astype(int)
 WEIGHTS = np.linspace(0.0, 4.0, N)
 RADII = np.where(np.arange(D) % 3 == 0, 0.0, 0.15)
-DIRECTIONS, BOUNDS = RNG.standard_normal((4, D)), np.array([0.3, 0.0, 0.1, 0.2])
+DIRECTIONS, BOUNDS = RNG.standard_normal((4, D)), [0.3, 0.0, 0.1, 0.2]
 SETS = {
     "box": (Box(RADII), np.diag(RADII)),
-    "directions": (
-        TangentDerivative(DIRECTIONS, [0.3, 0.0, 0.1, 0.2]),
-        DIRECTIONS * [[0.3], [0.0], [0.1], [0.2]],
-    ),
+    "directions": (TangentDerivative(DIRECTIONS, BOUNDS), DIRECTIONS * np.array(BOUNDS)[:, None]),
 }
 COST = np.array([[0.0, 0.5], [2.0, 0.0]])
 

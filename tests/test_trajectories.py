@@ -10,9 +10,6 @@ from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import D, row_powers, rows
 
-LINE = np.linspace(0.0, 1.0, 25)[None, :]
-BLOB = np.exp(-0.15 * ((np.arange(49) // 7 - 2.5) ** 2 + (np.arange(49) % 7 - 3.5) ** 2))[None, :]
-
 
 def bends(X):
     """Coefficients up to the fifth power, (n, 5, d)."""
