@@ -70,10 +70,9 @@ def test_stored_derivatives_of_a_kernel_are_not_modified(combine):
             np.testing.assert_allclose(found[which], values, rtol=1e-12)
 
 
-@pytest.mark.parametrize("free_constant", [False, True])
-def test_folding_does_not_modify_stored_values_of_a_kernel(free_constant):
+def test_folding_does_not_modify_stored_values_of_a_kernel():
     kept = Keeping()
-    options = {"nu": 0.7, "free_constant": free_constant}
+    options = {"nu": 0.7}
     folded = Folded(kept, [Evaluation().bind(X)], **options)
     wanted = Folded(Gaussian(), [Evaluation().bind(X)], **options).matrix(X, X)
     for _ in range(2):

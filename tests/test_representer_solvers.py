@@ -358,7 +358,6 @@ def test_folding_equals_not_folding(monkeypatch, most_factorized):
 
     monkeypatch.setattr(folding, "MOST_FACTORIZED", most_factorized)
     folded = Folded(KERNEL, [Gradient().bind(X)], 0.05, tol=1e-12)
-    assert not folded.sees_constants
     plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
     space = RepresenterSpace(plain, 2)
     found = []
@@ -421,30 +420,6 @@ def test_bounds_with_a_free_constant_and_weights_far_apart(weight):
 def test_an_optimal_start_ends_a_run(loss, free):
     solution = solved(problem(loss, "absolute", free=free), gap=0.0, most=300)
     assert solution.relative_gap < 1e-6
-
-
-def test_folding_a_free_constant_that_functionals_see():
-    family = Evaluation([0, 3, 5]).bind(X)
-    folded = Folded(KERNEL, [family], 0.3, free_constant=True)
-    folded.validate(2)
-    plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
-    labels = Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)
-    without = solved(Objective(RepresenterSpace(plain, 2), [labels]), gap=1e-13, most=100)
-    families = [Evaluation().bind(X).parts(KERNEL), family.parts(KERNEL)]
-    representers = Representers(KERNEL, families)
-    terms = [
-        Penalty(FamilyFunctionals(representers, 0), LOSSES["logistic"], 1.0),
-        Penalty(FamilyFunctionals(representers, 1), Squared(), 0.3),
-    ]
-    space = RepresenterSpace(representers, 2, free_degree=0)
-    free = solved(Objective(space, terms), gap=1e-13, most=100)
-    assert without.primal == pytest.approx(free.primal, rel=1e-8)
-    points = np.random.default_rng(0).standard_normal((6, 2))
-    functions = [solution.f.function()(points) for solution in (without, free)]
-    np.testing.assert_allclose(*functions, atol=1e-8)
-    np.testing.assert_allclose(folded.diagonal(X), np.diagonal(folded.matrix(X, X)), atol=1e-9)
-    with pytest.raises(ValueError, match="free_constant must be False"):
-        Folded(KERNEL, [Gradient().bind(X)], 0.3, free_constant=True).validate(2)
 
 
 def test_a_folded_kernel_is_recomputed_after_a_parameter_changes():

@@ -32,11 +32,7 @@ class Folded(Kernel):
     by a factorization if G is small, and by conjugate gradients otherwise.
 
     With an unpenalized intercept, as in `sklearn.svm.SVC`, both SVMs are the same if all functionals are
-    0 for constants; see `sees_constants`. Derivatives and differences are 0 for constants. For other
-    functionals pass ``free_constant=True``: the kernel then includes the constant, and the model needs
-    no intercept. The constant adds ``c(x) c(y) / s``. Here c is ``1 - z' M^-1 L1`` and s is
-    ``L1' M^-1 L1``. M is the matrix ``G + diag(1 / (2 nu))``, and L1 are the values of the functionals
-    for the constant 1.
+    0 for constants, such as derivatives and differences.
 
     Parameters
     ----------
@@ -47,8 +43,6 @@ class Folded(Kernel):
     nu : float or sequence of float, default=1.0
         Weight (>= 0) of the squares of each family. Larger weights give smaller values of the
         functionals.
-    free_constant : bool, default=False
-        If True, functions include an added constant, which only the penalties restrict.
     tol : float, default=1e-10
         Relative residual at which the linear systems count as solved.
     cache_mb : float, default=1000
@@ -70,6 +64,7 @@ class Folded(Kernel):
 
     # Linear systems of the penalties, with a cache of solutions.
     _made: _Equations | None = None
+    _caches = ("_made",)
 
     def __init__(
         self,
@@ -77,14 +72,12 @@ class Folded(Kernel):
         families: Sequence[BoundFunctional],
         nu: float | ArrayLike = 1.0,
         *,
-        free_constant: bool = False,
         tol: float = 1e-10,
         cache_mb: float = 1000.0,
     ) -> None:
         self.kernel = kernel
         self.families = families
         self.nu = nu
-        self.free_constant = free_constant
         self.tol = tol
         self.cache_mb = cache_mb
 
@@ -98,17 +91,6 @@ class Folded(Kernel):
                 raise ValueError(
                     f"families must be bound to rows of {n_features} features, got {family.X.shape[1]}"
                 )
-
-        if self.free_constant and not self.sees_constants:
-            raise ValueError(
-                "free_constant must be False if all functionals are 0 for constants, got True: fit "
-                "an intercept instead"
-            )
-
-    @property
-    def sees_constants(self) -> bool:
-        """True if a functional with a weight above 0 is not zero for constants."""
-        return bool(np.any(self._equations().representers.monomials(0)))
 
     def matrix(self, X: np.ndarray, Y: np.ndarray, norms: Any = None) -> np.ndarray:
         total = kernel_matrix(self.kernel, X, Y, norms)
@@ -125,8 +107,6 @@ class Folded(Kernel):
                 total[part] -= moved.T.astype(total.dtype)
             else:
                 total[:, part] -= moved.astype(total.dtype)
-        if self.free_constant:
-            total += np.outer(*(equations.constants(each) for each in (X, Y))).astype(total.dtype)
         return total
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
@@ -139,8 +119,6 @@ class Folded(Kernel):
             seen = representers.on_points(part, np.eye(len(part)))
             moved = np.sum(seen * self._equations().solved(part), axis=0)
             total[first : first + COLUMNS_AT_ONCE] -= moved.astype(total.dtype)
-        if self.free_constant:
-            total += (self._equations().constants(X) ** 2).astype(total.dtype)
         return total
 
     def lipschitz(self, n_features: int | None = None) -> float:
@@ -154,15 +132,14 @@ class Folded(Kernel):
         Returns
         -------
         float
-            The constant; infinity with `free_constant`.
+            The constant.
         """
-        return np.inf if self.free_constant else self.kernel.lipschitz(n_features)
+        return self.kernel.lipschitz(n_features)
 
     def _equations(self) -> _Equations:
         """Return the linear systems of the penalties, created once."""
         equations = self._made
         if equations is None:
-            # Not `validate`, which calls `sees_constants` and so this method.
             _check_nu(self.nu, len(self.families))
             weights = np.broadcast_to(np.asarray(self.nu, dtype=float), (len(self.families),))
             used = [number for number in range(len(self.families)) if weights[number] > 0]
@@ -189,12 +166,6 @@ class Folded(Kernel):
         self._made = None
         return super().set_params(**parameters)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without solutions."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_made", None)
-        return state
-
 
 def _check_nu(nu: Any, n_families: int) -> None:
     weights = np.asarray(nu, dtype=float)
@@ -211,7 +182,6 @@ class _Equations:
         self.tol = tol
         self.known: dict[bytes, np.ndarray] = {}
         self._factors: Any = None
-        self._constants: tuple[np.ndarray, float] | None = None
 
     def solved(self, points: np.ndarray) -> np.ndarray:
         """Return the solution for each point, (n_functionals, n)."""
@@ -227,15 +197,6 @@ class _Equations:
 
     def _solve(self, points: np.ndarray) -> np.ndarray:
         return self._inverse(self.representers.on_points(points, np.eye(len(points))))
-
-    def constants(self, points: np.ndarray) -> np.ndarray:
-        """Return ``c(x) / sqrt(s)`` of the included constant, (n,)."""
-        if self._constants is None:
-            of_one = self.representers.monomials(0)
-            solution = self._inverse(of_one)
-            self._constants = solution[:, 0], float(np.sum(of_one * solution))
-        coefficients, square = self._constants
-        return (1.0 - self.representers.values(coefficients, points)) / np.sqrt(square)
 
     def _inverse(self, right: np.ndarray) -> np.ndarray:
         """Solve the system for some right-hand sides."""

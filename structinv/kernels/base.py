@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -68,6 +68,13 @@ class Kernel(BaseEstimator, ABC):
 
     # Otherwise NumPy evaluates ``array * kernel`` entry by entry.
     __array_ufunc__ = None
+    # Attributes that pickles leave out, because they are computed again.
+    _caches: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without caches."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        return {name: value for name, value in state.items() if name not in self._caches}
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range.

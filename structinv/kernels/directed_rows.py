@@ -60,6 +60,7 @@ class DirectedKernel(Kernel):
     """A kernel of rows with directions; subclasses define directions and values."""
 
     oracle: Any
+    _caches = ("_rows",)
 
     def validate(self, n_features: int | None = None) -> None:
         check_needs_no_label(as_oracle(self.oracle))
@@ -78,22 +79,6 @@ class DirectedKernel(Kernel):
         """Write the kernel values of all pairs into a tile."""
 
     def matrix(self, X, Y, norms=None):
-        """Compute the kernel matrix; half the values if `Y` is `X`.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples_X, n_features)
-            First input.
-        Y : ndarray of shape (n_samples_Y, n_features)
-            Second input.
-        norms : tuple of two ndarrays, optional
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples_Y)
-            The values ``k(x_i, y_j)``.
-        """
         same = Y is X
         self._check(X, Y)
         X, Y = same_precision(X, Y)
@@ -179,12 +164,6 @@ class DirectedKernel(Kernel):
         needed = 24.0 * X.size * (1 + size)
         if needed > FEW_BYTES:
             check_memory(f"the directions of {len(X)} rows", needed, "use fewer rows")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the cache."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_rows", None)
-        return state
 
 
 def unit_directions(directions: np.ndarray) -> np.ndarray:

@@ -209,6 +209,8 @@ class PSDCorrectedKernel(Kernel):
     definite = True
     min_eigenvalue: float
 
+    _caches = ("_kept",)
+
     def __init__(
         self, kernel: Kernel, rows: np.ndarray, root: np.ndarray, min_eigenvalue: float
     ) -> None:
@@ -256,12 +258,6 @@ class PSDCorrectedKernel(Kernel):
             X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root
         )
         return features
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the cache."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_kept", None)
-        return state
 
 
 def _ends(table: np.ndarray) -> tuple[float, float]:

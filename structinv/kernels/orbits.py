@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,6 @@ from .orbit_tables import mean_diagonal, mean_table
 ROUNDINGS = 8
 # Number of cached diagonals: landmarks of a model, and blocks of its rows.
 DIAGONALS = 64
-# Attributes that are caches.
-_MADE = ("_changes", "_sides", "_bound", "_diagonals")
 
 
 class OrbitMean(CompositeKernel):
@@ -89,6 +88,8 @@ class OrbitMean(CompositeKernel):
     array([[0.8341, 0.8341]])
     """
 
+    _caches = ("_changes", "_sides", "_bound", "_diagonals")
+
     def __init__(
         self, oracle: InvarianceOracle, kernel: Kernel, n_draws: int | None = None, random_state: int = 0
     ) -> None:
@@ -139,45 +140,26 @@ class OrbitMean(CompositeKernel):
 
     def _sides_by(self, known: Record, symmetry: str) -> tuple[Changes | None, Changes]:
         # The key contains the transformations, because another thread may replace the record.
-        key = known, symmetry
-        record: Record | None = vars(self).get("_sides")
+        return self._record("_sides", (known, symmetry), lambda: _sides_of(known.made, symmetry)).made
+
+    def _record(self, name: str, key: Any, make: Callable[[], Any]) -> Record:
+        """Return the record with this name, made again if its key differs."""
+        record: Record | None = vars(self).get(name)
         if record is None or record.key != key:
-            record = Record(key, _sides_of(known.made, symmetry))
-            self._sides = record
-        return record.made
+            record = Record(key, make())
+            setattr(self, name, record)
+        return record
 
     def _changes_record(self, n_features: int) -> Record:
         """Return the transformations with their parameters, which may change in place."""
         key = parameters_of((self.oracle, self.n_draws, self.random_state, n_features))
-        record: Record | None = vars(self).get("_changes")
-        if record is None or record.key != key:
-            changes = averaged(self.oracle, n_features, self.n_draws, self.random_state)
-            record = Record(key, changes)
-            self._changes = record
-        return record
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the caches."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name not in _MADE}
+        return self._record(
+            "_changes",
+            key,
+            lambda: averaged(self.oracle, n_features, self.n_draws, self.random_state),
+        )
 
     def matrix(self, X, Y, norms=None):
-        """Compute the kernel matrix; half the values if `Y` is `X`.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples_X, n_features)
-            First input.
-        Y : ndarray of shape (n_samples_Y, n_features)
-            Second input.
-        norms : tuple of two ndarrays, optional
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples_Y)
-            The averages ``K(x_i, y_j)``.
-        """
         self.validate()
         check_rows(X, Y)
         return self._table(X, Y)
@@ -230,11 +212,8 @@ class OrbitMean(CompositeKernel):
 
     def _norm_bound(self, n_features: int) -> float:
         """Return `Changes.norm_bound`, cached because it takes the matrices of all maps."""
-        changes = self.changes(n_features)
-        record: Record | None = vars(self).get("_bound")
-        if record is None or record.key is not changes:
-            record = Record(changes, changes.norm_bound(n_features))
-            self._bound = record
+        known = self._changes_record(n_features)
+        record = self._record("_bound", known, lambda: known.made.norm_bound(n_features))
         return float(record.made)
 
 
@@ -276,6 +255,8 @@ class OrbitDistance(CompositeKernel):
     >>> kernel.matrix(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 0.0]])).round(4)
     array([[1.    , 0.3646]])
     """
+
+    _caches = ("_first",)
 
     def __init__(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..metrics.distances import Comparison, check_sides, check_sizes, compare_regions, table
@@ -81,6 +79,8 @@ class SetKernel(Kernel):
            [0.287, 0.044, 1.   ]])
     """
 
+    _caches = ("_regions",)
+
     def __init__(
         self,
         oracle: InvarianceOracle,
@@ -132,22 +132,6 @@ class SetKernel(Kernel):
         return psd_corrected(SetKernel(self.oracle, self.kernel, self.sides), X, self.spectrum)
 
     def matrix(self, X, Y, norms=None):
-        """Compute the kernel matrix; half the distances if `Y` is `X`.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples_X, n_features)
-            First input.
-        Y : ndarray of shape (n_samples_Y, n_features)
-            Second input.
-        norms : tuple of two ndarrays, optional
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples_Y)
-            The values ``K(x_i, y_j)``.
-        """
         self.validate()
         self._refuse_spectrum()
         check_rows(X, Y)
@@ -192,9 +176,3 @@ class SetKernel(Kernel):
                 "structinv passes to the kernel. Elsewhere use structinv.kernels.psd_corrected(kernel, "
                 f"X_train, {self.spectrum!r}) with a SetKernel without spectrum"
             )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the cache."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_regions", None)
-        return state
