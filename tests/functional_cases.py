@@ -22,7 +22,6 @@ from structinv.functionals import (
     TransformDifference,
     VicinalAverages,
 )
-from structinv.functionals.base import Scaled, WeightedSum
 from structinv.oracles import Ellipsoid, Rotations, Segment, Shifts
 
 from .oracle_cases import Reorderings
@@ -94,13 +93,5 @@ CASES = [
         lambda: VicinalAverages(Segment(0.5, 2.0), 0.2, 0.3, n_nodes=4),
         rows(5, 2),
         "both",
-    ),
-    Case("scaled", lambda: Scaled(Gradient(), -2.5)),
-    Case("weighted_sum", lambda: WeightedSum(Evaluation(), PartialDerivative([0]), 0.5, -2.0)),
-    Case(
-        "weighted_sum",
-        lambda: LocalAverage(0.5, n_nodes=4) - SecondDerivative(0, 1),
-        rows(5, 2),
-        "averages",
     ),
 ]

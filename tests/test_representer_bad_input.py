@@ -6,7 +6,6 @@ from sklearn.base import clone
 
 from structinv import LapSVC, RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import (
-    Evaluation,
     Gradient,
     GraphLaplacian,
     LocalAverage,
@@ -105,8 +104,6 @@ REFUSED = [
     (family(LocalAverage(1.0).bind(OTHERS)), ValueError, "features of X, got one bound to 3 features"),
     (family(LocalAverage(0)), ValueError, "width"),
     (family(GraphLaplacian(12)), ValueError, "n_neighbors must be at least 1 and at most 11"),
-    (family(2.0 * LocalAverage(-1)), ValueError, "width"),
-    (family(Gradient() + Evaluation()), ValueError, "left and right must .* 48 of Gradient and 12"),
     (family(Tangents(Rotations(5, shape=(3, 3)))), ValueError, "shape .* 9 values"),
     (family(Gradient(), "laplacian"), ValueError, "requires .* order 1 .*Laplacian.*order 0"),
     (family(SecondDerivative(0, 1), Matern(nu=1.5)), ValueError, "requires .* order 2 .*order 1"),

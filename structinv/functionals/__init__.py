@@ -1,6 +1,6 @@
 """Bounded linear functionals of the learned function, for penalties and losses."""
 
-from .base import Functional, Scaled, WeightedSum
+from .base import Functional
 from .families import (
     Difference,
     DirectionalDerivative,
@@ -30,8 +30,6 @@ REGISTRY: dict[str, type[Functional]] = {
     "local_average": LocalAverage,
     "second_derivative": SecondDerivative,
     "vicinal_averages": VicinalAverages,
-    "scaled": Scaled,
-    "weighted_sum": WeightedSum,
 }
 
 __all__ = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..kernels import Kernel
 from ..oracles.columns import with_numbers
 from ..utils import plugins
 from ..utils.matrices import refuse_masked
-from ..utils.parameters import check_number, columns_of, in_order
+from ..utils.parameters import columns_of, in_order
 from .parts import Part, Values
 from .representers import Representers
 
@@ -25,8 +24,7 @@ class Functional(BaseEstimator, ABC):
 
     A subclass implements one method, `parts`: the L_j as finite sums of values and derivatives at
     points. Representers, inner products with other families, and products with Gram matrices are
-    computed from these parts. Families can be added and multiplied by numbers, as in
-    ``2.0 * Gradient() - other``.
+    computed from these parts.
 
     See Also
     --------
@@ -103,24 +101,6 @@ class Functional(BaseEstimator, ABC):
         family, X = with_numbers(self, columns), _finite_rows(X)
         family.validate(X)
         return BoundFunctional(family, X, columns)
-
-    def __add__(self, other: Functional) -> WeightedSum:
-        return WeightedSum(self, other) if isinstance(other, Functional) else NotImplemented
-
-    def __sub__(self, other: Functional) -> WeightedSum:
-        known = isinstance(other, Functional)
-        return WeightedSum(self, other, right_weight=-1.0) if known else NotImplemented
-
-    def __mul__(self, factor: float) -> Scaled:
-        return Scaled(self, factor) if isinstance(factor, Real) else NotImplemented
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, factor: float) -> Scaled:
-        return Scaled(self, 1.0 / factor) if isinstance(factor, Real) else NotImplemented
-
-    def __neg__(self) -> Scaled:
-        return Scaled(self, -1.0)
 
 
 class BoundFunctional:
@@ -204,54 +184,6 @@ def check_same_columns(name: str, bound: BoundFunctional, columns: Sequence[Any]
             f"{name} must be bound to rows with the columns {known} in this order, got {bound.columns}: "
             "bind it again, to X[columns]"
         )
-
-
-class Scaled(Functional):
-    """A family times a number."""
-
-    def __init__(self, functional: Functional, factor: float) -> None:
-        self.functional = functional
-        self.factor = factor
-
-    def validate(self, X: np.ndarray) -> None:
-        check_family("functional", self.functional)
-        check_number("factor", self.factor, minimum=-np.inf)
-        self.functional.validate(X)
-
-    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        return [part.scaled(float(self.factor)) for part in checked_parts(self.functional, X, kernel)]
-
-
-class WeightedSum(Functional):
-    """Sum of two families, ``left_weight * left + right_weight * right``."""
-
-    def __init__(
-        self,
-        left: Functional,
-        right: Functional,
-        left_weight: float = 1.0,
-        right_weight: float = 1.0,
-    ) -> None:
-        self.left = left
-        self.right = right
-        self.left_weight = left_weight
-        self.right_weight = right_weight
-
-    def validate(self, X: np.ndarray) -> None:
-        for name in ("left", "right"):
-            check_family(name, getattr(self, name))
-            check_number(f"{name}_weight", getattr(self, f"{name}_weight"), minimum=-np.inf)
-            getattr(self, name).validate(X)
-
-    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        left, right = (checked_parts(side, X, kernel) for side in (self.left, self.right))
-        if left[0].size != right[0].size:
-            raise ValueError(
-                f"left and right must have the same number of functionals, got {left[0].size} of "
-                f"{type(self.left).__name__} and {right[0].size} of {type(self.right).__name__}"
-            )
-        weights = [self.left_weight] * len(left) + [self.right_weight] * len(right)
-        return [part.scaled(float(w)) for part, w in zip([*left, *right], weights, strict=True)]
 
 
 def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list[Part]:
