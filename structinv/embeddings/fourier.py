@@ -50,8 +50,6 @@ class OrbitFourier(KernelFeatures):
     layers : {1, 2}, default=1
         Number of layers. With 2, the columns are Fourier features of the first layer's features, for a
         Gaussian of length scale `tau`. They approximate `structinv.kernels.OrbitDistance`.
-    n_hidden : int, optional
-        Number of columns of the first of two layers; by default `n_components`.
     templates : {"orthogonal", "gaussian"}, default="orthogonal"
         Method to draw templates. "gaussian": independently from the spectrum. "orthogonal": blocks of
         orthogonal directions with stratified lengths (Yu et al. 2016). "orthogonal" requires a kernel of
@@ -69,7 +67,7 @@ class OrbitFourier(KernelFeatures):
     ----------
     templates_ : ndarray of shape (n_templates, n_features)
         Templates before their transformation.
-    second_templates_ : ndarray of shape (n_templates, n_hidden)
+    second_templates_ : ndarray of shape (n_templates, n_components)
         Templates of the second layer; only with two layers.
     phases_ : ndarray of shape (layers,)
         Phases in [0, 2 pi) of the last column of each layer, for odd numbers of columns.
@@ -128,7 +126,6 @@ class OrbitFourier(KernelFeatures):
         n_components: int = 100,
         *,
         layers: int = 1,
-        n_hidden: int | None = None,
         templates: str = "orthogonal",
         n_draws: int | None = None,
         tau: float = 1.0,
@@ -138,7 +135,6 @@ class OrbitFourier(KernelFeatures):
         self.kernel = kernel
         self.n_components = n_components
         self.layers = layers
-        self.n_hidden = n_hidden
         self.templates = templates
         self.n_draws = n_draws
         self.tau = tau
@@ -146,7 +142,6 @@ class OrbitFourier(KernelFeatures):
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components)
-        check_integer("n_hidden", self.n_hidden, optional=True)
         check_templates(self.templates)
         spectrum_of(self._check_kernel(), self.templates)
 
@@ -156,15 +151,13 @@ class OrbitFourier(KernelFeatures):
 
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         spectrum = spectrum_of(self._learn_kernel(), self.templates)
-        columns = [int(self.n_components)]
-        if self.layers == 2:
-            columns.insert(0, columns[0] if self.n_hidden is None else int(self.n_hidden))
+        columns = int(self.n_components)
         draw = partial(draw_templates, self.templates)
-        self.templates_ = draw(spectrum, -(-columns[0] // 2), X.shape[1], rng)
+        self.templates_ = draw(spectrum, -(-columns // 2), X.shape[1], rng)
         self.__dict__.pop("second_templates_", None)
         if self.layers == 2:
-            self.second_templates_ = draw(normals(self.tau), -(-columns[1] // 2), columns[0], rng)
-        self.phases_ = rng.uniform(0.0, 2.0 * np.pi, len(columns))
+            self.second_templates_ = draw(normals(self.tau), -(-columns // 2), columns, rng)
+        self.phases_ = rng.uniform(0.0, 2.0 * np.pi, self.layers)
         if not self._first().moves_templates:
             refuse_sparse(X, self.oracle_)
         self._learn_error(X, np.zeros(0, dtype=np.intp), rng)
@@ -181,11 +174,10 @@ class OrbitFourier(KernelFeatures):
             refuse_sparse(X, self.oracle_)
         if "second_templates_" not in vars(self):
             return mean_waves(self._first(), X, self.n_columns_, self.phases_[0])
-        n_hidden = self.second_templates_.shape[1]
         features = np.empty((X.shape[0], self.n_columns_), dtype=X.dtype)
-        step = max(1024, self._first().rows_at_once(n_hidden))
+        step = max(1024, self._first().rows_at_once(self.n_columns_))
         for start in range(0, len(features), step):
             rows = slice(start, start + step)
-            hidden = mean_waves(self._first(), X[rows], n_hidden, self.phases_[0])
+            hidden = mean_waves(self._first(), X[rows], self.n_columns_, self.phases_[0])
             features[rows] = mean_waves(self._second(), hidden, self.n_columns_, self.phases_[1])
         return features

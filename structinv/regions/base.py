@@ -67,9 +67,9 @@ class Region(ABC):
     exact_from_points: bool = True
     exact_between: bool = True
 
-    @abstractmethod
     def __len__(self) -> int:
         """Return the number of rows."""
+        return len(self.centers)
 
     @property
     @abstractmethod
@@ -190,9 +190,6 @@ class RegionUnion(Region):
 
     def __init__(self, regions: Sequence[Region]) -> None:
         self.regions = list(regions)
-
-    def __len__(self) -> int:
-        return len(self.regions[0])
 
     @property
     def centers(self) -> np.ndarray:

@@ -23,9 +23,6 @@ class Dilations(Region):
         self._centers = centers
         self.radius = radius
 
-    def __len__(self) -> int:
-        return len(self._centers)
-
     @property
     def centers(self) -> np.ndarray:
         return self._centers

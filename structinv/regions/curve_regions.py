@@ -46,9 +46,6 @@ class CoverRegion(Region):
         self.refine = refine
         self.step = step
 
-    def __len__(self) -> int:
-        return len(self.members)
-
     @property
     def centers(self) -> np.ndarray:
         return self.members[:, 0]
@@ -133,9 +130,6 @@ class CurveRegion(Region):
         self.stack = stack
         self.interval = interval
         self.grid = grid
-
-    def __len__(self) -> int:
-        return len(self.stack.vectors)
 
     @property
     def centers(self) -> np.ndarray:

@@ -69,9 +69,6 @@ class Ellipsoids(Region):
         """True for a common factor."""
         return self.common
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     @property
     def centers(self) -> np.ndarray:
         return self.stack.vectors[:, 0]

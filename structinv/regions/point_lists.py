@@ -42,9 +42,6 @@ class Points(Region):
     def __init__(self, members: np.ndarray) -> None:
         self.members = members
 
-    def __len__(self) -> int:
-        return len(self.members)
-
     @property
     def centers(self) -> np.ndarray:
         return self.members[:, 0]

@@ -54,9 +54,6 @@ class AffineSubspaces(Region):
             in_threads(span, len(centers), 8 * directions.size, most=_ROWS_AT_ONCE)
         return cls(Stack.from_vectors(vectors))
 
-    def __len__(self) -> int:
-        return len(self.stack.vectors)
-
     @property
     def centers(self) -> np.ndarray:
         return self.stack.vectors[:, 0]
@@ -203,9 +200,6 @@ class Zonotopes(Region):
         self.stack = stack
         self.low = low
         self.high = high
-
-    def __len__(self) -> int:
-        return len(self.low)
 
     @property
     def centers(self) -> np.ndarray:

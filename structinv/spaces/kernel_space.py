@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -85,10 +86,12 @@ class Expansion:
         if n_missing > 0:
             self.coefficients = np.pad(self.coefficients, ((0, n_missing), (0, 0)))
 
-    def copy(self) -> Expansion:
+    def copy(self) -> Self:
         """Return an independent copy."""
-        other = Expansion(self.atoms, self.coefficients.copy(), self.pairwise.copy())
-        other._values = None if self._values is None else self._values.copy(order="K")
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(other, name, value.copy(order="K"))
         return other
 
     def __iadd__(self, other: Expansion) -> Self:
@@ -113,20 +116,14 @@ class Expansion:
             self._values *= factor
         return self
 
-    def __add__(self, other: Expansion) -> Expansion:
-        total = self.copy()
-        total += other
-        return total
+    def __add__(self, other: Expansion) -> Self:
+        return self.copy()._add(other, 1.0)
 
-    def __sub__(self, other: Expansion) -> Expansion:
-        total = self.copy()
-        total -= other
-        return total
+    def __sub__(self, other: Expansion) -> Self:
+        return self.copy()._add(other, -1.0)
 
-    def __mul__(self, factor: float) -> Expansion:
-        product = self.copy()
-        product *= factor
-        return product
+    def __mul__(self, factor: float) -> Self:
+        return self.copy().__imul__(factor)
 
     __rmul__ = __mul__
 

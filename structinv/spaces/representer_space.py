@@ -129,16 +129,6 @@ class RepresenterExpansion(Expansion):
 
         return f
 
-    def copy(self) -> RepresenterExpansion:
-        """Return an independent copy."""
-        other = RepresenterExpansion(
-            self.space, self.coefficients.copy(), self.representers.copy(), self.free.copy()
-        )
-        other._values = None if self._values is None else self._values.copy(order="K")
-        other._functionals = None if self._functionals is None else self._functionals.copy()
-        other._at = self._at.copy()
-        return other
-
     def _add(self, other: Expansion, sign: float) -> Self:
         if not isinstance(other, RepresenterExpansion):
             raise TypeError(f"only functions of the same space can be added, got {other!r}")
