@@ -498,11 +498,7 @@ class _Portion:
         rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
         if not self.several:
             return rounding
-        # Sums over the rows add 2 rounding units per term. `rounding` has at least 8 units, so a quarter
-        # of it covers them.
-        terms = layout.lengths + 1.0
-        largest = np.abs(self.pairwise).max(initial=0.0)
-        return rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
+        return rounding_of_sums(rounding, layout.lengths + 1.0, self.pairwise)
 
     def _points(
         self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, each: list[list[Violations]]
@@ -577,6 +573,14 @@ class _Portion:
         score = self.labels.structure.score(margins.gains, reference, self.pairwise, layout)
         thresholds = score - roundings * self._rounding_of(margins, layout)
         return self.labels.most_wrong(margins.upper, codes, thresholds, self.pairwise, layout)
+
+
+def rounding_of_sums(rounding: np.ndarray, terms: Any, pairwise: np.ndarray) -> np.ndarray:
+    """Return rounding errors of labelings' margins, from those of their scores without sums."""
+    # Sums over the rows add 2 rounding units per term. `rounding` has at least 8 units, so a quarter of
+    # it covers them.
+    largest = np.abs(pairwise).max(initial=0.0)
+    return np.asarray(rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest)
 
 
 def margins_at(

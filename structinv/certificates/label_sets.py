@@ -20,7 +20,7 @@ from ..structures.checked_structure import decoded
 from ..terms.one_change import check_one_change
 from ..terms.one_change_search import MOST_LABELS, OneChangeSearch
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
-from .certificate import SAME, WorstChange, joined, margins_at
+from .certificate import SAME, WorstChange, joined, margins_at, rounding_of_sums
 
 
 def labels_worst_change(
@@ -141,7 +141,5 @@ def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
 
 def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarray:
     """Bound the rounding error of the difference between two labelings' scores."""
-    terms = search.codes.shape[1] + 1.0
-    largest = np.abs(search.pairwise).max(initial=0.0)
     bound = sizes if _of_a_kernel(search.space) else rounding_bound(X, sizes)
-    return bound * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
+    return rounding_of_sums(bound, search.codes.shape[1] + 1.0, search.pairwise)

@@ -271,9 +271,9 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             ) from None
         if nan_is_missing:
             given[missing] = np.nan
-        labeled = ~labels_equal(given, self.unlabeled) if self.unlabeled is not None else None
-        rows = np.arange(len(given)) if labeled is None else np.flatnonzero(labeled)
-        return X, given, rows
+        if self.unlabeled is None:
+            return X, given, np.arange(len(given))
+        return X, given, np.flatnonzero(~labels_equal(given, self.unlabeled))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of samples.

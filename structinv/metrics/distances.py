@@ -239,7 +239,7 @@ def nearest(
     X, Y = _rows(X, Y)
     check_integer("k", k, 1, len(Y), "rows of Y")
     check_boolean("tangents", tangents)
-    make = sets_of(bool(tangents))
+    make = tangent_planes if tangents else region_of
     step = max(1, _AT_ONCE // len(Y))
     found = np.empty((len(X), int(k)), dtype=np.result_type(X, Y))
     numbers = np.empty((len(X), int(k)), dtype=np.intp)
@@ -265,7 +265,7 @@ def distance_bounds(
     X, Y = _rows(X, None if same else Y)
     tables = 1 if tangents else 2
     check_memory("a distance matrix", tables * len(X) * len(Y) * X.itemsize, "pass fewer samples")
-    compared = compare(oracle, X, Y, sides, sets_of(tangents))
+    compared = compare(oracle, X, Y, sides, tangent_planes if tangents else region_of)
     found, least = table(compared, len(X), len(Y), same)
     return DistanceBounds(found, least, compared.exact)
 
@@ -346,11 +346,6 @@ class Comparison(NamedTuple):
         return max(1, self.right.numbers_a_pair(self.sides == "two"))
 
 
-def sets_of(tangents: bool) -> Make:
-    """Return the function that makes the sets: `tangent_planes` or `region_of`."""
-    return tangent_planes if tangents else region_of
-
-
 def compare(
     oracle: InvarianceOracle, X: np.ndarray, Y: np.ndarray, sides: str, make: Make
 ) -> Comparison:
@@ -370,20 +365,15 @@ def compare_regions(left: Region, right: Region, sides: str) -> Comparison:
 
 def check_sizes(X: np.ndarray, Y: np.ndarray) -> None:
     """Raise ValueError if squares of entries overflow or lose precision."""
-    _check_size(X)
-    if Y is not X:
-        _check_size(Y)
-
-
-def _check_size(rows: np.ndarray) -> None:
-    largest = float(np.max(np.abs(rows), initial=0.0))
-    kind = np.finfo(rows.dtype)
-    low, high = float(kind.tiny) ** 0.5 * 1e3, float(kind.max) ** 0.5 * 1e-3
-    if largest > 0 and not low <= largest <= high:
-        raise ValueError(
-            f"the largest absolute value of rows of {rows.dtype} must be between {low:.0e} and "
-            f"{high:.0e}, got {largest:.3g}: rescale the features"
-        )
+    for rows in (X,) if Y is X else (X, Y):
+        largest = float(np.max(np.abs(rows), initial=0.0))
+        kind = np.finfo(rows.dtype)
+        low, high = float(kind.tiny) ** 0.5 * 1e3, float(kind.max) ** 0.5 * 1e-3
+        if largest > 0 and not low <= largest <= high:
+            raise ValueError(
+                f"the largest absolute value of rows of {rows.dtype} must be between {low:.0e} and "
+                f"{high:.0e}, got {largest:.3g}: rescale the features"
+            )
 
 
 def _to_origin(region: Region) -> np.ndarray:
@@ -396,11 +386,10 @@ def _compared(
 ) -> Comparison:
     check_sizes(X, Y)
     right = make(oracle, Y)
+    if sides != "one":
+        return compare_regions(right if X is Y else make(oracle, X), right, sides)
     step = _to_origin(right)
-    moved = right.moved(step)
-    if X is Y and sides != "one":
-        return Comparison(moved, moved, sides, step)
-    return Comparison(X, moved, sides, step).others(oracle, X, make)
+    return Comparison(X + step, right.moved(step), sides, step)
 
 
 def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
