@@ -576,7 +576,7 @@ class _Portion:
 
 
 def rounding_of_sums(rounding: np.ndarray, terms: Any, pairwise: np.ndarray) -> np.ndarray:
-    """Return rounding errors of labelings' margins, from those of their scores without sums."""
+    """Return the rounding errors of margins of labelings, from those of single rows."""
     # Sums over the rows add 2 rounding units per term. `rounding` has at least 8 units, so a quarter of
     # it covers them.
     largest = np.abs(pairwise).max(initial=0.0)

@@ -1,4 +1,4 @@
-"""Start of a fit: zero, a warm start or a checkpoint, with fingerprints of its inputs."""
+"""Start of a fit: zero, a warm start or a checkpoint; fingerprints of inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base class of structured SVMs: reading of examples, scores and the choice of the solver."""
+"""Base class of structured SVMs: reading of examples, scores and the solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running fit: its callbacks and progress, and the earlier model after a failure."""
+"""A running fit: callbacks, progress, and the earlier model after a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear classifier and regressor with worst-case training (robust linear SVM and SVR)."""
+"""Linear classifier and regressor with worst-case training (robust linear SVM)."""
 
 from __future__ import annotations
 

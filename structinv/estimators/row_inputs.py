@@ -1,4 +1,4 @@
-"""Rows as given: stacks of images, column names, sparse formats, and rows in blocks (out of core)."""
+"""Rows as given: images, column names, sparse formats, and rows in blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear model in a fitted classifier, with checks of its rows, scores and labels."""
+"""The linear model in a fitted classifier; checks of rows, scores and labels."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _feature_union(scores: Affine, step: Any, X: Any) -> Affine:
 
 
 def branches_of(union: Any, scores: Affine, row: Any) -> Iterator[tuple[Any, Affine]]:
-    """Yield the branches of a `FeatureUnion` with the scores of their outputs; `row` is one input."""
+    """Yield the branches of a `FeatureUnion` with the scores of their outputs."""
     weights, first = union.transformer_weights or {}, 0
     for name, branch in union.transformer_list:
         if not (isinstance(branch, str) and branch == "drop"):
@@ -206,8 +206,8 @@ def _identity(scores: Affine, step: Any) -> Affine:
 
 
 def is_selector(step: Any) -> bool:
-    """Return True for a step of scikit-learn that selects features; other classes may differ."""
-    # Users of such a step have already imported its module.
+    """Return True for a step of scikit-learn that selects features."""
+    # Classes of other packages may differ.
     from sklearn.feature_selection import SelectorMixin
 
     return isinstance(step, SelectorMixin) and type(step).__module__.startswith("sklearn.")

@@ -1,4 +1,4 @@
-"""Text pipelines of scikit-learn: values and norm of counted features, and edits that they hide."""
+"""Text pipelines: values and norm of counted features, and hidden edits of texts."""
 
 from __future__ import annotations
 

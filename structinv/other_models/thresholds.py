@@ -1,4 +1,4 @@
-"""Moved thresholds and calibrated models of two classes: the score at which the label changes."""
+"""Moved thresholds and calibration: the score at which the label changes."""
 
 from __future__ import annotations
 
