@@ -10,8 +10,7 @@ import numpy as np
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind, tangents_of
+from ..oracles.checked_oracle import tangents_of
 from ..regions.inner_products import Stack, fill_tables
 from ..utils.matrices import floating
 from ..utils.resources import check_memory
@@ -147,17 +146,6 @@ class DirectedKernel(Kernel):
             raise NotImplementedError(f"{error}, which {type(self).__name__} requires") from error
         self._check_room(X, one.shape[1])
         return one if len(X) == 1 else tangents_of(self.oracle, X)
-
-    def _differences(self, X: np.ndarray) -> np.ndarray:
-        """Compute the differences from each row to its perturbed samples, (n, s - 1, d)."""
-        if not self.oracle.finite:
-            raise NotImplementedError(
-                f"directions='differences' of {type(self).__name__} requires a finite list of perturbed "
-                f"samples, which {type(self.oracle).__name__} does not have; pass directions='tangents'"
-            )
-        changes = listed(bind(self.oracle, X))
-        self._check_room(X, changes.size)
-        return changes.members()[:, 1:] - X[:, None]
 
     def _check_room(self, X: np.ndarray, size: int) -> None:
         # 24 bytes per entry: float64 directions, orthogonal directions, and the cache.

@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import closest_of
 from ..regions.inner_products import Stack
 from ..utils.jit import njit
 from ..utils.parameters import check_number
 from .directed_rows import DirectedKernel, DirectedRows, orthogonal_directions, unit_directions
 from .kernel_utils import check_rows, precision
 from .vicinal import NormalOverlapKernel, in_units, normal_distributions
-
-DIRECTIONS = ("tangents", "differences")
 
 
 class _TangentSum(DirectedKernel):
@@ -32,24 +29,17 @@ class _TangentSum(DirectedKernel):
         sigma: float = 1.0,
         gamma_w: float = 1.0,
         eta: float = 1.0,
-        directions: str = "tangents",
     ) -> None:
         self.oracle = oracle
         self.sigma = sigma
         self.gamma_w = gamma_w
         self.eta = eta
-        self.directions = directions
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
         check_number("sigma", self.sigma, strict=True)
         check_number("gamma_w", self.gamma_w, strict=True)
         check_number("eta", self.eta)
-        if not isinstance(self.directions, str) or self.directions not in DIRECTIONS:
-            hint = closest_of(self.directions, DIRECTIONS)
-            raise ValueError(
-                f"directions must be one of {list(DIRECTIONS)}, got {self.directions!r}{hint}"
-            )
 
     def _rates(self) -> tuple[float, float, float, float]:
         """Return ``(a, b, c, h)``."""
@@ -76,8 +66,7 @@ class _TangentSum(DirectedKernel):
         return 1.0
 
     def _made(self, X: np.ndarray) -> DirectedRows:
-        of = self._tangents if self.directions == "tangents" else self._differences
-        unit = unit_directions(of(X))
+        unit = unit_directions(self._tangents(X))
         counts = np.any(unit != 0, axis=2).sum(axis=1, keepdims=True)
         return DirectedRows(Stack.of(X, unit), counts.astype(np.float64))
 
@@ -118,23 +107,20 @@ class TangentVectorKernel(_TangentSum):
     Parameters
     ----------
     oracle : InvarianceOracle
-        Oracle with `tangents`, or with a finite list for ``directions="differences"``.
+        Oracle with `tangents`. Their lengths do not matter.
     sigma : float, default=1.0
         Length scale (> 0) in all directions, in the units of the features.
     gamma_w : float, default=1.0
         Length scale (> 0) across a tangent.
     eta : float, default=1.0
         Weight (>= 0) of each tangent compared with the plain Gaussian.
-    directions : {"tangents", "differences"}, default="tangents"
-        The oracle's tangents, or the differences ``l_j = z_j - x`` to all other perturbed samples
-        :math:`z_j` of its finite list. Lengths do not matter.
 
     Raises
     ------
     TypeError, ValueError
         If a parameter is out of its range, or the oracle depends on labels.
     NotImplementedError
-        If the oracle has no tangents, or no finite list.
+        If the oracle has no tangents.
 
     See Also
     --------
@@ -184,22 +170,20 @@ class TangentOverlapKernel(_TangentSum):
     Parameters
     ----------
     oracle : InvarianceOracle
-        Oracle with `tangents`, or with a finite list for ``directions="differences"``.
+        Oracle with `tangents`. Their lengths do not matter.
     sigma : float, default=1.0
         Length scale (> 0) in all directions, in the units of the features.
     gamma_w : float, default=1.0
         Length scale (> 0) across a tangent.
     eta : float, default=1.0
         Weight (>= 0) of each tangent compared with the plain Gaussian.
-    directions : {"tangents", "differences"}, default="tangents"
-        The oracle's tangents, or the differences to all other perturbed samples of its finite list.
 
     Raises
     ------
     TypeError, ValueError
         If a parameter is out of its range, or the oracle depends on labels.
     NotImplementedError
-        If the oracle has no tangents, or no finite list.
+        If the oracle has no tangents.
 
     See Also
     --------
@@ -269,7 +253,8 @@ class TangentDistributionKernel(NormalOverlapKernel):
     (after Pozdnoukhov and Bengio 2006, eqs. 22 and 23; Jebara, Kondor and Howard 2004). The paper prints
     half of this P. With twice the printed P, `sigma` is the standard deviation along all tangents, and
     `gamma_w` the additional one across each tangent. The kernel is positive semi-definite by
-    construction, as an inner product of functions.
+    construction, as an inner product of functions. Values are divided by ``sqrt(K(x, x) K(z, z))``,
+    which is 1 for ``rho=0.5``.
 
     Parameters
     ----------
@@ -282,15 +267,11 @@ class TangentDistributionKernel(NormalOverlapKernel):
     rho : float, default=0.5
         Exponent of the densities (> 0). 1/2 gives the Bhattacharyya coefficient, 1 the mean density of
         one distribution under the other.
-    normalized : bool, default=True
-        If True, values are divided by ``sqrt(K(x, x) K(z, z))``, which is 1 for ``rho=0.5``. For other
-        `rho` and many features, unnormalized values overflow or underflow.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of its range, or the oracle depends on labels. If ``K(x, x)`` overflows or
-        underflows without `normalized`.
+        If a parameter is out of its range, or the oracle depends on labels.
     NotImplementedError
         If the oracle has no tangents.
 
@@ -324,49 +305,27 @@ class TangentDistributionKernel(NormalOverlapKernel):
         sigma: float = 1.0,
         gamma_w: float = 1.0,
         rho: float = 0.5,
-        normalized: bool = True,
     ) -> None:
         self.oracle = oracle
         self.sigma = sigma
         self.gamma_w = gamma_w
         self.rho = rho
-        self.normalized = normalized
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
         check_number("sigma", self.sigma, strict=True)
         check_number("gamma_w", self.gamma_w, strict=True)
         check_number("rho", self.rho, strict=True)
-        if not isinstance(self.normalized, bool | np.bool_):
-            raise TypeError(f"normalized must be True or False, got {self.normalized!r}")
 
     @property
-    def _is_one(self) -> bool:
-        """True if ``K(x, x)`` is 1."""
-        return bool(self.normalized) or float(self.rho) == 0.5
-
-    @property
-    def _level(self) -> float | None:
-        return 1.0 if self._is_one else None
+    def _level(self) -> float:
+        return 1.0
 
     def _made(self, X: np.ndarray) -> DirectedRows:
         axes, squares, variances = self._spreads(X)
-        along, d = np.log1p(squares / variances[:, None]).sum(axis=1), X.shape[1]
-        log_diagonal = np.zeros(len(X))
-        if not self._is_one:
-            rho = float(self.rho)
-            # log |L|
-            log_det = d * (np.log(variances) + 2.0 * np.log(float(self.sigma))) + along
-            constant = 0.5 * d * ((1.0 - 2.0 * rho) * np.log(2.0 * np.pi) - np.log(2.0 * rho))
-            log_diagonal = constant - (rho - 0.5) * log_det
-        # f is (2^d |L|)^(1/4) in units of sigma, since the kernel has |C / 2| instead of |C|, times the
-        # root of K(x, x).
-        numbers = (
-            variances,
-            0.25 * np.log(2.0 * variances),
-            0.25 * along + 0.5 * log_diagonal,
-            log_diagonal,
-        )
+        along = np.log1p(squares / variances[:, None]).sum(axis=1)
+        # f is (2^d |L|)^(1/4) in units of sigma, since the kernel has |C / 2| instead of |C|.
+        numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along, np.zeros(len(X))
         return normal_distributions(in_units(X, self.sigma), axes, squares, numbers)
 
     def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -382,7 +341,4 @@ class TangentDistributionKernel(NormalOverlapKernel):
         return axes * np.sqrt(excess)[:, :, None], squares * excess, 1.0 / precision
 
     def _constants(self) -> tuple[float, float, float]:
-        return 0.0, 0.5 * float(self.rho), 0.0 if self._is_one else np.inf
-
-    def _advice(self) -> str:
-        return f"use normalized=True with rho={self.rho!r}"
+        return 0.0, 0.5 * float(self.rho), 0.0

@@ -39,10 +39,6 @@ class NormalOverlapKernel(DirectedKernel):
     def _constants(self) -> tuple[float, float, float]:
         """Return ``(w, r, logarithm of the largest value)``."""
 
-    @abstractmethod
-    def _advice(self) -> str:
-        """Return what to do if the kernel of a row with itself overflows or underflows."""
-
     def diagonal(self, X):
         """Compute ``k(x, x)`` for every row in closed form.
 
@@ -61,17 +57,6 @@ class NormalOverlapKernel(DirectedKernel):
         if not len(X):
             return np.zeros(0, dtype=X.dtype)
         return np.exp(self._directed(X).numbers[:, OWN]).astype(X.dtype)
-
-    def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
-        own = super()._checked(rows, dtype).numbers[:, OWN]
-        least, most = np.log(np.finfo(dtype).tiny), np.log(np.finfo(dtype).max)
-        outside = (own < least) | (own > most)
-        if np.any(outside):
-            raise ValueError(
-                f"K(x, x) = exp({own[outside][0]:.4g}) in {rows.stack.vectors.shape[2]} features is "
-                f"outside the range of {dtype}: {self._advice()}"
-            )
-        return rows
 
     def _sharpness(self, left: DirectedRows, right: DirectedRows) -> float:
         width, rate, _ = self._constants()
@@ -324,8 +309,17 @@ class VicinalKernel(NormalOverlapKernel):
     def _constants(self) -> tuple[float, float, float]:
         return 1.0, 0.5, np.inf
 
-    def _advice(self) -> str:
-        return f"use less than noise={self.noise!r} and spread={self.spread!r}, or a larger sigma"
+    def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
+        own = super()._checked(rows, dtype).numbers[:, OWN]
+        least, most = np.log(np.finfo(dtype).tiny), np.log(np.finfo(dtype).max)
+        outside = (own < least) | (own > most)
+        if np.any(outside):
+            raise ValueError(
+                f"K(x, x) = exp({own[outside][0]:.4g}) in {rows.stack.vectors.shape[2]} features is "
+                f"outside the range of {dtype}: use less than "
+                f"noise={self.noise!r} and spread={self.spread!r}, or a larger sigma"
+            )
+        return rows
 
 
 def check_spread(spread: object) -> None:
