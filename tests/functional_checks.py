@@ -11,11 +11,11 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
+from structinv.functionals.averages import nodes
 from structinv.functionals.base import Functional
 from structinv.functionals.families import Evaluation, Gradient
 from structinv.functionals.gram import centered
 from structinv.functionals.parts import Part
-from structinv.functionals.quadrature import nodes
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Kernel
 

@@ -15,8 +15,8 @@ from ..estimators.problem import Problem
 from ..estimators.tokens import TokenVectorizer
 from ..oracles import InvarianceOracle
 from ..structures import Layout, Structure
+from ..structures.bound import encode_labels
 from ..structures.example_blocks import flat_labels, sorted_classes
-from ..structures.label_codes import encode_labels
 from ..utils.matrices import Matrix
 from .machine import n_given
 from .partition import Block, Recipe

@@ -16,7 +16,7 @@ from ..estimators.problem import Problem
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..structures import Structure
-from ..structures.label_codes import encode_labels
+from ..structures.bound import encode_labels
 from ..terms import Objective
 from .collections import as_array, has_rows
 from .examples import (

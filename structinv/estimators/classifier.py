@@ -13,8 +13,7 @@ from ..certificates.certificate import Certificate, WorstChange, warn_of_row_len
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
-from ..structures.bound import BoundStructure, predicted
-from ..structures.label_codes import check_cost, check_rescaling
+from ..structures.bound import BoundStructure, check_cost, check_rescaling, predicted
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .base import InvariantEstimator

@@ -15,6 +15,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..solvers import FrankWolfe, InteriorPoint, Solver
 from ..structures import Layout, Structure
+from ..structures.bound import check_named_labels, encode_labels
 from ..structures.example_blocks import (
     Reader,
     check_no_mask,
@@ -24,7 +25,6 @@ from ..structures.example_blocks import (
     sorted_classes,
     stacked,
 )
-from ..structures.label_codes import check_named_labels, encode_labels
 from ..terms import Objective
 from ..utils.matrices import ALL_ROWS, Matrix, check_indices, independent, squared_lengths
 from ..utils.parameters import check_number

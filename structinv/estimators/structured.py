@@ -19,9 +19,8 @@ from ..oracles.columns import with_numbers
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import Custom, Layout, Structure
-from ..structures.bound import BoundStructure, predicted
+from ..structures.bound import BoundStructure, encode_labels, predicted
 from ..structures.example_blocks import check_some, part_of_weights, sorted_classes
-from ..structures.label_codes import encode_labels
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import brief, check_integer

@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..structures.label_codes import check_named_labels
+from ..structures.bound import check_named_labels
 from ..utils.matrices import refuse_masked
 from ..utils.parameters import brief
 

@@ -1,5 +1,6 @@
 """Bounded linear functionals of the learned function, for penalties and losses."""
 
+from .averages import LocalAverage, VicinalAverages
 from .base import Functional
 from .families import (
     Difference,
@@ -7,7 +8,6 @@ from .families import (
     Evaluation,
     Gradient,
     GraphLaplacian,
-    LocalAverage,
     PartialDerivative,
     SecondDerivative,
     Tangents,
@@ -15,7 +15,6 @@ from .families import (
 )
 from .folding import Folded
 from .parts import Derivatives, Gradients, SecondDerivatives, Values
-from .vicinal_averages import VicinalAverages
 
 # The tests of the contract run through this table.
 REGISTRY: dict[str, type[Functional]] = {

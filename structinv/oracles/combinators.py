@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..regions import Region
-from ..structures.label_codes import check_named_labels
+from ..structures.bound import check_named_labels
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,
