@@ -164,24 +164,19 @@ class TestDeclaredSizes:
             structinv.load(path)
         assert ".json takes 9.0 MB" in fail("predict", path, path)
 
-    def test_large_arrays_are_refused_by_their_total(self, path, monkeypatch):
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_large_arrays_are_refused_by_their_total_also_inside_archives(
+        self, path, monkeypatch, inside
+    ):
         monkeypatch.setattr(contents, "BYTES", 1e6)
         monkeypatch.setattr(contents, "RATIO", 10.0)
-        self.rewrite(path, **{"1_npy": bytes(2_000_000)})
-        with pytest.raises(
-            ValueError, match=r"m is refused, because its parts take 2.0 MB, compressed to"
-        ):
-            structinv.load(path)
-
-    def test_archives_inside_count(self, path, monkeypatch):
-        monkeypatch.setattr(contents, "BYTES", 1e6)
         stream = BytesIO()
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("data.npy", bytes(10_000_000))
-        self.rewrite(path, **{"1_npz": stream.getvalue()})
-        with pytest.raises(
-            ValueError, match=r"m is refused, because its parts take 10.\d MB, compressed"
-        ):
+        parts = {"1_npz": stream.getvalue()} if inside else {"1_npy": bytes(10_000_000)}
+        self.rewrite(path, **parts)
+        message = r"m is refused, because its parts take 10.\d MB, compressed to"
+        with pytest.raises(ValueError, match=message):
             structinv.load(path)
 
     @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

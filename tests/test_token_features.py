@@ -5,7 +5,6 @@ from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-import structinv
 from structinv import InvariantStructuredSVC
 from structinv.datasets import conll_features, load_conll, make_tagged_text
 from structinv.estimators.tokens import TokenVectorizer, are_tokens
@@ -297,16 +296,6 @@ def test_invalid_tokens_are_errors_before_the_fit(X, error, said):
 )
 def test_tokens_are_distinguished_from_numbers(X, expected):
     assert are_tokens(X) is expected
-
-
-@pytest.mark.parametrize("n_hashed", [None, 32])
-def test_a_vectorizer_is_stored_in_model_files(tmp_path, text, n_hashed):
-    X = conll_features(text)
-    vectorizer = TokenVectorizer(n_hashed).fit(X)
-    structinv.save(vectorizer, tmp_path / "model")
-    loaded = structinv.load(tmp_path / "model")
-    assert all(map(same, loaded.transform(X), vectorizer.transform(X)))
-    assert loaded.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
 
 
 def test_a_vectorizer_in_a_pipeline_is_one_in_the_estimator():
