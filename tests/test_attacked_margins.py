@@ -11,6 +11,7 @@ from structinv.oracles.checked_oracle import bind
 from structinv.structures import Multilabel, Sequence
 
 from .covering import one_in
+from .margins import margins
 from .oracle_cases import CASES, D
 
 # Covers so coarse that the search between their points changes the label with the largest score.
@@ -31,25 +32,14 @@ def fitted(kind, X, y):
     return InvariantLinearSVC(tol=0.5, random_state=0).fit(X, y)
 
 
-def reached(model, points, y):
-    """The margins that the model's scores have at some points."""
-    scores, codes = model.decision_function(points), np.searchsorted(model.classes_, y)
-    if scores.ndim == 1:
-        return np.where(codes == 1, scores, -scores)
-    every = np.arange(len(y))
-    own = scores[every, codes]
-    scores[every, codes] = -np.inf
-    return own - scores.max(axis=1)
-
-
 def distance(model, oracle, X, y):
     """The largest difference of attacked and reached margins, in units of the rounding bound."""
     certificate, points = model.certify(X, y, oracle=oracle), model.worst_case(X, y, oracle=oracle)
     labels = model._bound_labels(X, y)
     rounding = model._worst_change(X, labels, oracle, points=False).rounding
-    margins = reached(model, points, y)
-    assert np.all(certificate.margins <= margins)
-    return np.max(np.abs(margins - certificate.attacked) / rounding)
+    reached = margins(model, points, y)
+    assert np.all(certificate.margins <= reached)
+    return np.max(np.abs(reached - certificate.attacked) / rounding)
 
 
 def listed(oracle, X, y):
@@ -142,6 +132,6 @@ def test_the_attacked_margin_of_a_text_is_that_of_the_edited_text(edit, ngram_ra
         model.fit(texts, y)
         model.coef_ = rng.standard_normal(model.coef_.shape)
         certificate = model.certify(texts, y)
-        margins = reached(model, model.worst_case(texts, y), y)
-        np.testing.assert_allclose(certificate.attacked, margins, rtol=1e-12, atol=1e-12)
-        assert np.all(certificate.margins <= margins)
+        reached = margins(model, model.worst_case(texts, y), y)
+        np.testing.assert_allclose(certificate.attacked, reached, rtol=1e-12, atol=1e-12)
+        assert np.all(certificate.margins <= reached)

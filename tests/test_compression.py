@@ -33,6 +33,8 @@ from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import IndefiniteKernelWarning
 
+from .margins import lowest_margins, margins
+
 SHIFTS = Shifts(1, shape=(3, 3), fill="wrap")
 KERNELS = {
     "rbf": {"kernel": "rbf", "gamma": 0.1},
@@ -256,6 +258,17 @@ def test_compressed_model_supports_all_methods(n_classes, dtype, tmp_path):
         np.testing.assert_array_equal(getattr(model, name), value)
         assert not np.shares_memory(getattr(model, name), getattr(small, name))
     assert model.compression_error_ == 0.0
+    solution = small.solution_
+    assert solution.primal == solution.gap == solution.relative_gap == np.inf
+    assert solution.dual == model.solution_.dual
+    assert solution.planes is None
+    assert model.solution_.planes is not None
+    rounding = 1e-12 if dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(
+        solution.f.function()(X)[:, -1],
+        small.decision_function(X).reshape(len(X), -1)[:, -1],
+        atol=rounding,
+    )
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
@@ -264,35 +277,11 @@ def test_certificates_hold_for_the_compressed_model(kernel):
     X, y = images(seed=1)
     small = model.compress(n_support=15)
     certificate = small.certify(X, y)
-    members = SHIFTS.orbit(X)
-    each = small.decision_function(members.reshape(-1, 9)).reshape(*members.shape[:2], -1)
-    codes = np.searchsorted(small.classes_, y)
-    own = np.take_along_axis(each, codes[:, None, None], axis=2)
-    lead = own - each
-    lead[np.arange(len(X)), :, codes] = np.inf
-    least = lead.min(axis=(1, 2))
+    least = lowest_margins(small, SHIFTS.orbit(X), y)
     np.testing.assert_allclose(certificate.margins, least, atol=1e-8)
     np.testing.assert_array_equal(certificate.correct, least > 1e-8)
-    whole = model.certify(X, y).margins
-    assert np.abs(whole - certificate.margins).max() > 1e-3
-    worst = small.worst_case(X, y)
-    found = small.decision_function(worst)
-    reached = np.take_along_axis(found, codes[:, None], axis=1) - found
-    reached[np.arange(len(X)), codes] = np.inf
-    np.testing.assert_allclose(reached.min(axis=1), least, atol=1e-8)
-
-
-def test_solution_describes_the_compressed_function():
-    model = fitted()
-    small = model.compress(n_support=15)
-    solution = small.solution_
-    assert solution.status is Status.COMPRESSED
-    assert solution.dual == model.solution_.dual
-    assert solution.primal == solution.gap == solution.relative_gap == np.inf
-    assert solution.planes is None
-    assert model.solution_.planes is not None
-    X, _ = images()
-    np.testing.assert_allclose(solution.f.function()(X), scores(small, X), atol=1e-12)
+    assert np.abs(model.certify(X, y).margins - certificate.margins).max() > 1e-3
+    np.testing.assert_allclose(margins(small, small.worst_case(X, y), y), least, atol=1e-8)
 
 
 def test_the_error_of_a_copy_of_a_copy_is_that_of_the_last_compression():
@@ -355,12 +344,6 @@ def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interru
     assert model.solution_.status is Status.CONVERGED
 
 
-def test_a_budget_and_a_warm_start_are_refused():
-    X, y = images()
-    with pytest.raises(ValueError, match="warm_start must be False with max_support_vectors"):
-        InvariantSVC(max_support_vectors=5, warm_start=True).fit(X, y)
-
-
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
@@ -379,7 +362,7 @@ def test_invalid_arguments_raise(asked, error, message):
         fitted().compress(**asked)
 
 
-def test_unsupported_models_raise():
+def test_unsupported_models_raise_before_work(monkeypatch):
     with pytest.raises(NotFittedError):
         InvariantSVC().compress(0.1)
     with pytest.raises(ValueError, match="points='moved' requires a kernel with first derivatives"):
@@ -388,9 +371,8 @@ def test_unsupported_models_raise():
     linear = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="compress requires support vectors, but a model"):
         linear.compress(0.1)
-
-
-def test_invalid_arguments_raise_before_work(monkeypatch):
+    with pytest.raises(ValueError, match="warm_start must be False with max_support_vectors"):
+        InvariantSVC(max_support_vectors=5, warm_start=True).fit(np.eye(2), [0, 1])
     monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 1000.0)
     with pytest.raises(MemoryError, match="compressing .* support vectors to at most 20"):
         fitted().compress(n_support=20)

@@ -21,6 +21,9 @@ from sklearn.svm import LinearSVC
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
 from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, FScale, Identity, Protected, TokenEdits
 
+from .margins import dropped
+from .test_text_pipelines import edited, texts_and_labels
+
 D = 5
 CLASSES = np.array(["ham", "spam", "news"])
 
@@ -31,12 +34,6 @@ def counts(n_classes=2, n=60, seed=0):
     codes = rng.permutation(np.arange(n) % (2 * n_classes - 1) % n_classes)
     rates = rng.uniform(0.4, 2.4, (n_classes, D))
     return rng.poisson(rates[codes]).astype(float), CLASSES[codes]
-
-
-def dropped(X, K):
-    """Each row without any set of at most K words, (n, s, d)."""
-    masks = [m for m in itertools.product([0.0, 1.0], repeat=X.shape[1]) if m.count(0.0) <= K]
-    return X[:, None, :] * np.array(masks)
 
 
 def added(X, K, value=1.0):
@@ -293,13 +290,13 @@ def test_links_are_compared_with_the_probabilities_of_the_model(name):
     X, y = counts(seed=3)
     model = clone(MOVED[name]).fit(X, y)
     has_link = model
-    while type(has_link) in (FixedThresholdClassifier, Pipeline, GridSearchCV):
-        if type(has_link) is GridSearchCV:
-            has_link = has_link.best_estimator_
-        else:
-            has_link = (
-                has_link.estimator_ if type(has_link) is FixedThresholdClassifier else has_link[-1]
-            )
+    inside = {
+        FixedThresholdClassifier: lambda model: model.estimator_,
+        Pipeline: lambda model: model[-1],
+        GridSearchCV: lambda model: model.best_estimator_,
+    }
+    while type(has_link) in inside:
+        has_link = inside[type(has_link)](has_link)
     has_link.predict_proba = doubled(has_link.predict_proba)
     message = f"predict_proba of {type(has_link).__name__} is not the known function of its score"
     for some in (X, X[:1], sp.csr_matrix(X[:3])):
@@ -449,24 +446,6 @@ def test_unsupported_models_are_errors(model, n_classes, error, message):
         certify(model.fit(X, y), FDrop(1), X, y)
 
 
-def mails(n=40, seed=0):
-    """Short mails with repeated tokens."""
-    rng = np.random.default_rng(seed)
-    words = {"ham": ["noon", "report", "team", "lunch"], "spam": ["cash", "win", "offer", "lunch"]}
-    labels = np.repeat(["ham", "spam"], n // 2)
-    return [" ".join(rng.choice(words[label], rng.integers(2, 6))) for label in labels], labels
-
-
-def deletions(text, K):
-    """The text without any set of at most K tokens."""
-    tokens = text.split()
-    return [
-        " ".join(kept)
-        for size in range(len(tokens) - min(K, len(tokens)), len(tokens) + 1)
-        for kept in itertools.combinations(tokens, size)
-    ]
-
-
 HEADS = {
     "fixed": lambda model: moved(model, 0.3, pos_label="ham", response_method="decision_function"),
     "frozen": lambda model: moved(FrozenEstimator(model), -0.2, response_method="decision_function"),
@@ -478,12 +457,14 @@ HEADS = {
 
 @pytest.mark.parametrize("head", HEADS)
 def test_texts_are_certified_from_the_threshold(head):
-    texts, y = mails()
+    texts, y = texts_and_labels()
     inner = InvariantTextClassifier("drop", max_changes=1, C=0.1, random_state=0).fit(texts, y)
     model = HEADS[head](inner).fit(texts, y)
     oracle = TokenEdits("drop", 2)
-    edited = [deletions(text, 2) for text in texts]
-    reached = [model.predict(each) for each in edited]
+    reached = [
+        model.predict([" ".join(tokens) for tokens in edited(text.split(), "drop", 2, ())])
+        for text in texts
+    ]
     correct = np.array([np.all(each == label) for each, label in zip(reached, y, strict=True)])
     stays = np.array(
         [np.all(each == now) for each, now in zip(reached, model.predict(texts), strict=True)]
@@ -496,7 +477,7 @@ def test_texts_are_certified_from_the_threshold(head):
 
 
 def test_margins_of_texts_are_distances_from_the_threshold():
-    texts, y = mails()
+    texts, y = texts_and_labels()
     inner = InvariantTextClassifier("drop", max_changes=2, only_for="spam", C=0.1, random_state=0)
     inner.fit(texts, y)
     model = moved(FrozenEstimator(inner), 0.25, response_method="decision_function").fit(texts, y)
@@ -506,12 +487,10 @@ def test_margins_of_texts_are_distances_from_the_threshold():
         assert np.allclose(certify(model, oracle, texts, y).margins, expected, rtol=0, atol=1e-12)
 
 
-def test_texts_with_a_threshold_have_the_errors_and_warnings_of_texts():
-    texts, y = mails()
+def test_texts_with_a_threshold_have_the_errors_of_texts():
+    texts, y = texts_and_labels()
     model = moved(InvariantTextClassifier(random_state=0), 0.1).fit(texts, y)
     with pytest.raises(TypeError, match="oracle must be TokenEdits"):
         certify(model, FDrop(1), texts, y)
     with pytest.raises(ValueError, match="X must be a list of texts"):
         certify(model, None, np.eye(3), y[:3])
-    with pytest.warns(UserWarning, match="1 of 2 texts have no feature of the model"):
-        certify(model, None, ["zzz", texts[0]])
