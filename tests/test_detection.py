@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, StratifiedKFold
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import MultinomialNB
 
 import structinv
-from structinv import InvariantLinearSVC, InvariantTextClassifier, select_changes
+from structinv import InvariantLinearSVC, InvariantTextClassifier
 from structinv.datasets import make_mail_like
 from structinv.inspection import security_curve
 from structinv.inspection.detection import (
@@ -26,6 +26,7 @@ from structinv.oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, TokenEd
 
 from .test_cli import succeed, texts_of, write_mails
 from .test_report import written
+from .test_text_pipelines import edited
 
 WORDS = {"spam": ["cheap", "pills", "money"], "ham": ["meeting", "notes", "lunch"]}
 
@@ -82,14 +83,8 @@ def test_rates_are_those_of_all_edited_texts(only_for):
     vocabulary = [*sum(WORDS.values(), []), "unknown"]
 
     def least(text, edit):
-        words = text.split()
-        places = range(len(words) + (edit == "add"))
-        new = [[]] if edit == "drop" else [[word] for word in vocabulary]
-        edited = [
-            words,
-            *(words[:k] + each + words[k + (edit != "add") :] for k in places for each in new),
-        ]
-        return sign * model.decision_function([" ".join(each) for each in edited])
+        every = [" ".join(tokens) for tokens in edited(text.split(), edit, 1, vocabulary)]
+        return sign * model.decision_function(every)
 
     own = np.flatnonzero(y == label)
     for name, edit in {
@@ -172,10 +167,10 @@ def test_edits_of_counts_are_those_of_all_edited_rows():
             for places in combinations(range(6), 2):
                 for first in [row[places[0]], *values]:
                     for second in [row[places[1]], *values]:
-                        edited = row.copy()
-                        edited[list(places)] = first, second
-                        allowed = (edited <= row) | (row == 0)
-                        reached += [edited] if allowed.all() else []
+                        changed = row.copy()
+                        changed[list(places)] = first, second
+                        allowed = (changed <= row) | (row == 0)
+                        reached += [changed] if allowed.all() else []
             worst.append(model.decision_function(np.array(reached)).min())
         expected = np.mean(np.array(worst) > found.thresholds[-1] + 1e-9)
         assert found.certified[f"up to 2 {name}"][-1] == expected
@@ -202,13 +197,6 @@ def test_the_report_has_the_rates_for_all_kinds_of_edits(tmp_path):
         row = row[row.index("for 5 %|") :].split("|")
         assert row[4] == f"{certified:.1f} %"
     assert "for 0.1 %|not measurable|" in text
-
-
-def test_the_report_has_the_share_of_unknown_tokens(tmp_path):
-    model = model_of_texts()
-    with pytest.warns(UserWarning, match="1 of 2 texts have no feature of the model: 'zzz'"):
-        page = written(tmp_path, model, ["zzz", "cheap zzz pills zzz"], ["ham", "spam"])
-    assert "60.0 % of the tokens are unknown to the model." in page.texts["data"]
 
 
 def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):
@@ -285,39 +273,6 @@ def test_a_scorer_can_be_pickled():
     X, y = texts()
     model, scorer = model_of_texts(), detection_scorer(0.1, TokenEdits("add", 1))
     assert pickle.loads(pickle.dumps(scorer))(model, X, y) == scorer(model, X, y)
-
-
-def test_a_search_selects_by_detection():
-    X, y = mails()
-    scoring = {
-        "clean": detection_scorer(0.05, measure="clean"),
-        "certified": detection_scorer(0.05, FDrop(3)),
-    }
-    search = GridSearchCV(
-        linear(), {"oracle__max_changes": [0, 3]}, scoring=scoring, refit="certified", cv=3
-    ).fit(X, y)
-    for number, most in enumerate((0, 3)):
-        for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
-            model = linear(FDrop(most)).fit(X[train], y[train])
-            for name, scorer in scoring.items():
-                found = search.cv_results_[f"split{fold}_test_{name}"][number]
-                assert found == scorer(model, X[test], y[test])
-    assert search.best_params_ == {"oracle__max_changes": 3}
-
-
-def test_select_changes_takes_the_scorer():
-    X, y = mails()
-    grid = {"oracle__max_changes": [0, 3], "C": [0.05]}
-    scoring = {
-        measure: detection_scorer(0.05, FDrop(3), measure=measure) for measure in ("clean", "certified")
-    }
-    results = select_changes(linear(), X, y, grid, cv=3, scoring=scoring).cv_results_
-    for number, most in enumerate((0, 3)):
-        for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
-            model = linear(FDrop(most), C=0.05).fit(X[train], y[train])
-            for measure, scorer in scoring.items():
-                rate = scorer(model, X[test], y[test])
-                assert results[f"split{fold}_test_{measure}"][number] == rate
 
 
 def test_a_fold_without_one_of_the_labels_has_no_rate():

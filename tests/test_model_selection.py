@@ -7,7 +7,6 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, get_scorer
 from sklearn.model_selection import (
@@ -30,6 +29,7 @@ from structinv import (
 )
 from structinv.model_selection import (
     certified_accuracy_scorer,
+    detection_scorer,
     labeled_scorer,
     most_robust,
 )
@@ -123,17 +123,25 @@ def linear(oracle=None, **parameters):
 
 
 class TestSelectChanges:
-    def test_scores_are_those_of_fits_and_certificates(self):
+    @pytest.mark.parametrize("detection", [False, True])
+    def test_scores_are_those_of_fits_and_certificates(self, detection):
         X, y = mails()
-        search = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(2))
+        scorers = {
+            "clean": lambda model, X, y: model.score(X, y),
+            "certified": lambda model, X, y: model.certify(X, y, oracle=FDrop(2)).accuracy,
+        }
+        if detection:
+            scorers = {name: detection_scorer(0.1, FDrop(2), measure=name) for name in scorers}
+        scoring = scorers if detection else None
+        search = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(2), scoring=scoring)
         results = search.cv_results_
         for number, params in enumerate(results["params"]):
             model = clone(linear()).set_params(**params)
             for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
                 model.fit(X[train], y[train])
-                certificate = model.certify(X[test], y[test], oracle=FDrop(2))
-                assert results[f"split{fold}_test_clean"][number] == model.score(X[test], y[test])
-                assert results[f"split{fold}_test_certified"][number] == certificate.accuracy
+                for name, scorer in scorers.items():
+                    found = results[f"split{fold}_test_{name}"][number]
+                    assert found == scorer(model, X[test], y[test])
         best = linear().set_params(**search.best_params_).fit(X, y)
         np.testing.assert_array_equal(search.best_estimator_.coef_, best.coef_)
 
@@ -164,15 +172,6 @@ class TestSelectChanges:
         same = select_changes(linear(FDrop(2)), X, y, GRID, cv=2, clean_loss=0.01)
         best = [each.cv_results_["mean_test_certified"][each.best_index_] for each in (search, same)]
         assert best[0] == best[1]
-
-    def test_pipelines_of_texts(self):
-        spam = ["cheap pills now", "win cash now now", "cheap cash offer", "pills offer win"]
-        ham = ["meeting at noon", "see the report", "the meeting report is late", "lunch at noon"]
-        texts, y = (spam + ham) * 4, (["spam"] * 4 + ["ham"] * 4) * 4
-        pipeline = make_pipeline(CountVectorizer(), linear(FDrop(1), C=10.0))
-        grid = {"invariantlinearsvc__oracle__max_changes": [0, 1]}
-        search = select_changes(pipeline, texts, y, grid, cv=2)
-        assert search.cv_results_["mean_test_clean"].tolist() == [1.0, 1.0]
 
     def test_text_classifiers_are_certified_against_their_own_edits(self):
         texts, y = (
