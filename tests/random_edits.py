@@ -5,17 +5,11 @@ and gives m members of S(x). Half of the draws lean: they take the corners that 
 with some of the signs turned, since edits without a purpose seldom come near the border.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from scipy import ndimage
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.certificates import Certificate
 from structinv.oracles.checked_lists import listed
 
 from .oracle_cases import (
@@ -25,7 +19,6 @@ from .oracle_cases import (
     RADII,
     TANGENTS,
     VALUES,
-    Case,
     D,
     row_factor,
     row_lags,
@@ -36,14 +29,12 @@ from .oracle_cases import (
     turn,
 )
 
-Edit = Callable[[np.ndarray, Any, np.random.Generator, np.ndarray], np.ndarray]
 
-
-def nothing(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+def nothing(x, label, rng, lean):
     return x
 
 
-def _signs(rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+def _signs(rng, lean):
     """Signs at random, or those of the direction with some turned, or numbers between them."""
     signs = np.where(rng.random(lean.shape) < 0.15, -1.0, 1.0) * np.sign(lean)
     free = rng.random((len(lean), 1)) < 0.5
@@ -52,8 +43,8 @@ def _signs(rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
     return np.where(inner, signs * rng.random(lean.shape), signs)
 
 
-def words(K: int, low: float, high: float) -> Edit:
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+def words(K, low, high):
+    def edit(x, label, rng, lean):
         up = x * _signs(rng, lean) > 0
         factors = np.where(up, high, low)
         inner = rng.random(x.shape) < 0.2
@@ -67,10 +58,10 @@ def words(K: int, low: float, high: float) -> Edit:
     return edit
 
 
-def added(K: int, low: float, high: float, value: Any, present: bool = False) -> Edit:
+def added(K, low, high, value, present=False):
     """Up to K words multiplied, or raised where they are absent, or anywhere."""
 
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+    def edit(x, label, rng, lean):
         raised = x + np.where((x == 0) | present, value, 0.0) * rng.choice([1.0, 1.0, 0.4], x.shape)
         factor = np.where(x * _signs(rng, lean) > 0, high, low)
         changed = np.where((x == 0) | present, raised, factor * x)
@@ -82,10 +73,10 @@ def added(K: int, low: float, high: float, value: Any, present: bool = False) ->
     return edit
 
 
-def of_length(edit: Edit) -> Edit:
+def of_length(edit):
     """What an edit makes of the row, with the row's l1 length."""
 
-    def edited(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+    def edited(x, label, rng, lean):
         made, wanted = edit(x, label, rng, lean), np.abs(x).sum(axis=1, keepdims=True)
         lengths = np.abs(made).sum(axis=1, keepdims=True)
         return made * np.where(wanted > 0, wanted, 1.0) / np.where(lengths > 0, lengths, 1.0)
@@ -93,13 +84,18 @@ def of_length(edit: Edit) -> Edit:
     return edited
 
 
-def box(radius: Any) -> Edit:
+def box(radius):
     return lambda x, label, rng, lean: x + np.broadcast_to(radius, x.shape) * _signs(rng, lean)
 
 
-def ball(factor: Any, radius: float) -> Edit:
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
-        F = factor(x) if callable(factor) else np.broadcast_to(factor, (len(x), *np.shape(factor)))
+def _each(value, x):
+    """An array for each row: a function of the rows, or the same for all."""
+    return value(x) if callable(value) else np.broadcast_to(value, (len(x), *np.shape(value)))
+
+
+def ball(factor, radius):
+    def edit(x, label, rng, lean):
+        F = _each(factor, x)
         along = np.einsum("mdr,md->mr", F, lean)
         noise = np.linalg.norm(along, axis=1, keepdims=True) * rng.choice([0.0, 0.1, 1.0], (len(x), 1))
         u = along + noise * rng.standard_normal(along.shape)
@@ -110,21 +106,17 @@ def ball(factor: Any, radius: float) -> Edit:
     return edit
 
 
-def steps(tangents: Any, bounds: Any) -> Edit:
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
-        T = (
-            tangents(x)
-            if callable(tangents)
-            else np.broadcast_to(tangents, (len(x), *np.shape(tangents)))
-        )
+def steps(tangents, bounds):
+    def edit(x, label, rng, lean):
+        T = _each(tangents, x)
         t = _signs(rng, np.einsum("mtd,md->mt", T, lean))
         return x + np.einsum("mt,mtd->md", t * np.asarray(bounds), T)
 
     return edit
 
 
-def steps_between(direction: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Edit:
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+def steps_between(direction, low, high):
+    def edit(x, label, rng, lean):
         u = direction(x)
         t = _signs(rng, np.sum(u * lean, axis=1, keepdims=True))
         return x + np.where(t > 0, high, -low) * t * u
@@ -132,8 +124,8 @@ def steps_between(direction: Callable[[np.ndarray], np.ndarray], low: float, hig
     return edit
 
 
-def along(powers: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Edit:
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+def along(powers, low, high):
+    def edit(x, label, rng, lean):
         x_k = powers(x)
         grid = np.linspace(low, high, 61)[:, None] ** np.arange(1, x_k.shape[1] + 1)
         best = np.argmax(np.einsum("mkd,md->mk", x_k, lean) @ grid.T, axis=1)
@@ -143,44 +135,44 @@ def along(powers: Callable[[np.ndarray], np.ndarray], low: float, high: float) -
     return edit
 
 
-def one_of(*edits: Edit) -> Edit:
+def one_of(*edits):
     """What either edit makes of the row."""
 
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+    def edit(x, label, rng, lean):
         made = np.stack([each(x, label, rng, lean) for each in edits])
         return made[rng.integers(len(edits), size=len(x)), np.arange(len(x))]
 
     return edit
 
 
-def after(second: Edit, first: Edit) -> Edit:
+def after(second, first):
     return lambda x, label, rng, lean: second(first(x, label, rng, lean), label, rng, lean)
 
 
-def if_label(edit: Edit, labels: list[int]) -> Edit:
+def if_label(edit, labels):
     return lambda x, label, rng, lean: edit(x, label, rng, lean) if label in labels else x
 
 
-def keeping(edit: Edit, features: list[int]) -> Edit:
-    def kept(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+def keeping(edit, features):
+    def kept(x, label, rng, lean):
         mine = np.isin(np.arange(x.shape[1]), features)
         return np.where(mine, x, edit(x, label, rng, lean))
 
     return kept
 
 
-def permuted(*orders: list[int]) -> Edit:
+def permuted(*orders):
     return one_of(*[lambda x, label, rng, lean, order=order: x[:, order] for order in orders])
 
 
-def times(*factors: float) -> Edit:
+def times(*factors):
     return one_of(*[lambda x, label, rng, lean, factor=factor: factor * x for factor in factors])
 
 
-def warped(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Edit:
+def warped(*changes, mode="grid-constant"):
     """An image of one row by SciPy; changes go from the output to the source."""
 
-    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+    def edit(x, label, rng, lean):
         center = np.array([0.0, (D - 1) / 2])
         members = [x[0]]
         for matrix, shift in changes:
@@ -192,18 +184,13 @@ def warped(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Edit:
     return edit
 
 
-_fscale, _fdrop, _ball, _permuted = (
-    words(2, 0.5, 3.0),
-    words(2, 0.0, 1.0),
-    ball(FACTOR, 0.5),
-    permuted(*ORDERS),
-)
-
+_fscale, _fdrop = words(2, 0.5, 3.0), words(2, 0.0, 1.0)
+_ball, _permuted = ball(FACTOR, 0.5), permuted(*ORDERS)
 _fadd = added(2, 1.0, 1.0, 1.0)
 _stretched = steps_between(np.array, -0.6, 0.5)
 _offset = steps_between(np.ones_like, -0.6, 0.6)
 
-EDITS: dict[str, Edit] = {
+EDITS = {
     "identity": nothing,
     "fscale": _fscale,
     "fscale-more-than-words": words(99, 0.0, 2.0),
@@ -230,21 +217,14 @@ EDITS: dict[str, Edit] = {
     "trajectory": along(row_powers, -1.0, 1.5),
     "trajectory-one-sided": along(row_powers, 0.0, 0.7),
     "trajectory-line": along(row_tangents_alone, -0.5, 0.25),
-    "sampled": one_of(
-        nothing,
-        lambda x, label, rng, lean: row_lags(x)[:, 0],
-        lambda x, label, rng, lean: row_lags(x)[:, 1],
-    ),
+    "sampled": one_of(nothing, *(lambda x, *_, k=k: row_lags(x)[:, k] for k in (0, 1))),
     "finite": _permuted,
     "shifts": warped(*((np.eye(2), np.array([0, t])) for t in (-1, -0.5, 0.5, 1)), mode="nearest"),
     "rotations": warped(turn(180), turn(-30)),
     "scalings": warped((np.eye(2) / 0.5, 0.0), (np.eye(2) / 1.6, 0.0)),
     "shears": warped((np.array([[1, -0.4], [0, 1]]), 0.0), (np.array([[1, 0], [-0.4, 1]]), 0.0)),
     "shifts-between": warped(
-        *(
-            (np.eye(2), np.array([0, t]))
-            for t in (*np.linspace(0.5, 1.7, 31), *-np.linspace(0.5, 1.7, 31))
-        ),
+        *((np.eye(2), np.array([0, s * t])) for t in np.linspace(0.5, 1.7, 31) for s in (-1, 1)),
         mode="nearest",
     ),
     "scalings-between": warped(*((np.eye(2) / t, 0.0) for t in np.linspace(0.5, 1.6, 61))),
@@ -289,7 +269,7 @@ EDITS: dict[str, Edit] = {
 }
 
 
-def beaten(case: Case, n_edits: int, seed: int) -> tuple[int, int, float]:
+def beaten(case, n_edits, seed):
     """How many edits there were, how many fell below a certificate, and the least room above one.
 
     The room is a margin minus what was certified of it, for a linear model, and for a kernel machine
@@ -309,7 +289,7 @@ def beaten(case: Case, n_edits: int, seed: int) -> tuple[int, int, float]:
     return made, below, room
 
 
-def _models(case: Case, X: np.ndarray, y: np.ndarray) -> Iterator[tuple[Any, Certificate]]:
+def _models(case, X, y):
     linear = InvariantLinearSVC(case.oracle, C=2.0, random_state=0).fit(X, y)
     yield linear, linear.certify(X, y)
     if case.sparse:
@@ -317,13 +297,12 @@ def _models(case: Case, X: np.ndarray, y: np.ndarray) -> Iterator[tuple[Any, Cer
     try:
         machine = InvariantSVC(case.oracle, C=2.0, random_state=0).fit(X, y)
     except (TypeError, NotImplementedError):
+        assert not case.oracle.finite
         return
     yield machine, machine.certify(X, y)
 
 
-def _members(
-    case: Case, model: Any, X: Any, y: Any, row: int, x: Any, label: Any, size: int, rng: Any
-) -> Iterator[np.ndarray]:
+def _members(case, model, X, y, row, x, label, size, rng):
     lean = rng.standard_normal((size, D))
     if isinstance(model, InvariantLinearSVC):
         competitors = rng.choice(np.flatnonzero(model.classes_ != label), size)
@@ -337,6 +316,6 @@ def _members(
             continue
 
 
-def _margins(model: Any, members: np.ndarray, label: Any) -> np.ndarray:
+def _margins(model, members, label):
     scores = model.decision_function(members)
     return scores[:, label] - np.max(np.delete(scores, label, axis=1), axis=1)

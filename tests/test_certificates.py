@@ -12,11 +12,10 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantSVC, certify
+from structinv import InvariantLinearSVC, certify
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, Status
 
-from .covering import one_in
 from .oracle_cases import CASES, rows
 from .oracle_cases import D as CASE_D
 from .random_edits import EDITS, beaten
@@ -172,22 +171,6 @@ def lowest_by_definition(case, model, x, label):
     return min(margins)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_samples_of_every_oracle_stay_above_the_certificate_of_a_kernel(case):
-    X, y = rows(1)
-    try:
-        model = InvariantSVC(case.oracle, C=2.0, random_state=0).fit(X, y)
-    except (TypeError, NotImplementedError):
-        assert not case.oracle.finite
-        return
-    found, bound = model.certify(X, y).margins, case.oracle.bind(X, y)
-    members = bound.sample(slice(None), 300, np.random.default_rng(0))
-    for points, label, margin in zip(members, y, found, strict=True):
-        scores = model.decision_function(points)
-        assert np.all(scores[:, label] - np.delete(scores, label, axis=1).max(axis=1) >= margin)
-
-
 # The oracle of the case "only_for" names the third label.
 WITH_CLASSES = [(case, k) for case in CASES for k in (2, 3) if k == 3 or case.name != "only_for"]
 
@@ -197,8 +180,9 @@ def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
     X, y = rows(4)
     y = y % n_classes
     rng = np.random.default_rng(4)
-    model = made(rng.standard_normal((1 if n_classes == 2 else 3, CASE_D)),
-                 rng.standard_normal(1 if n_classes == 2 else 3), case.oracle)  # fmt: skip
+    n_outputs = 1 if n_classes == 2 else 3
+    coef, intercept = rng.standard_normal((n_outputs, CASE_D)), rng.standard_normal(n_outputs)
+    model = made(coef, intercept, case.oracle)
     certificate = model.certify(X, y)
     bound = case.oracle.bind(X, y)
     members = bound.sample(slice(None), 300, rng)
@@ -393,12 +377,11 @@ def test_training_for_an_oracle_raises_what_is_certified(oracle):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("edits", [200, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", one_in(2, CASES), ids=str)
-def test_no_random_edit_beats_a_certificate(case, edits):
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_no_random_edit_beats_a_certificate(case):
     """Members that are drawn independently of `support` never fall below a margin."""
-    made, below, _ = beaten(case, edits, seed=1)
-    assert made >= edits
+    made, below, _ = beaten(case, 2400, seed=1)
+    assert made >= 2400
     assert below == 0
 
 
