@@ -29,6 +29,8 @@ from structinv.oracles import (
 from structinv.oracles.text.ratios import CountedWords, Normalization, RatioSearch, WordChanges
 from structinv.utils.exceptions import TextEditsWarning
 
+from .test_text_pipelines import edited
+
 D = 5
 VALUES = np.array([0.4, 0.1, 0.9, 0.2, 0.6])
 # The oracle, the range of factors, the increases of absent and of present features, protected ones.
@@ -205,13 +207,8 @@ def test_certificates_hold_for_words_deleted_before_the_vectorizer(norm, subline
     margins = certify(model[1], UnitLength(FDrop(K), norm), rows, Y).margins
     lowest = []
     for text, label in zip(TEXTS, Y, strict=True):
-        tokens = text.split()
-        edited = [
-            " ".join(token for at, token in enumerate(tokens) if at not in gone)
-            for k in range(K + 1)
-            for gone in combinations(range(len(tokens)), k)
-        ]
-        lowest.append(np.min((2 * label - 1) * model.decision_function(edited)))
+        changed = [" ".join(tokens) for tokens in edited(text.split(), "drop", K, ())]
+        lowest.append(np.min((2 * label - 1) * model.decision_function(changed)))
     assert np.all(np.array(lowest) >= margins - 1e-9)
     # The certificate removes all occurrences of a word as one edit.
     distinct = [len(set(text.split())) == len(text.split()) for text in TEXTS]
@@ -219,13 +216,15 @@ def test_certificates_hold_for_words_deleted_before_the_vectorizer(norm, subline
 
 
 def test_normalized_rows_have_no_warning_with_unit_length():
-    model = make_pipeline(TfidfVectorizer(), LinearSVC()).fit(TEXTS, Y)
-    with pytest.warns(TextEditsWarning, match=r"Pass UnitLength\(oracle\), such as"):
-        certify(model, FDrop(2), TEXTS, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TextEditsWarning)
-        for oracle in (UnitLength(FDrop(2)), UnitLength(FDrop(2)).only_for([1])):
-            assert certify(model, oracle, TEXTS, Y).accuracy > 0
+    for machine in (InvariantLinearSVC(random_state=0), LinearSVC()):
+        model = make_pipeline(TfidfVectorizer(), machine).fit(TEXTS, Y)
+        said = r"all rows have Euclidean length 1, and FDrop edits.*Pass UnitLength\(oracle\), such as"
+        with pytest.warns(TextEditsWarning, match=said):
+            certify(model, FDrop(2), TEXTS, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", TextEditsWarning)
+            for oracle in (UnitLength(FDrop(2)), UnitLength(FDrop(2)).only_for([1])):
+                assert certify(model, oracle, TEXTS, Y).accuracy > 0
 
 
 @pytest.mark.parametrize(
