@@ -1,4 +1,4 @@
-"""Explanations: moved thresholds, Pipelines, names of features, changes within rounding errors."""
+"""Explanations of models with a moved threshold, of Pipelines, and with names of features."""
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,22 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantTextClassifier, certify
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantStructuredSVC,
+    InvariantSVC,
+    InvariantTextClassifier,
+    certify,
+)
 from structinv.inspection import explain_edit
 from structinv.oracles import Box, FAdd, FDrop, FScale, Identity, TokenEdits
+from structinv.structures import Sequence
 
-TEXTS = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
-LABELS = ["spam", "spam", "ham", "ham"] * 5
+from .test_unknown_texts import LABELS, TEXTS
+
 BY_SCORE = {"response_method": "decision_function"}
 
 
@@ -83,13 +92,13 @@ def test_a_threshold_beyond_all_scores_has_no_margin():
         explain_edit(model, TEXTS[:1])
 
 
-@pytest.mark.parametrize(
-    "form", [lambda X: X, lambda X: X.to_numpy(), lambda X: pd.DataFrame(X.to_numpy())]
-)
-def test_names_of_features_may_be_passed(form):
-    X = pd.DataFrame({"free": [2.0, 0.0], "you": [1.0, 1.0], "hello": [1.0, 2.0]})
-    rows = form(X)
-    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(rows, [1, 0])
+ROWS, CLASSES = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), [1, 0]
+FRAME = pd.DataFrame(ROWS, columns=["free", "you", "hello"])
+
+
+@pytest.mark.parametrize("rows", [FRAME, ROWS, pd.DataFrame(ROWS)])
+def test_names_of_features_may_be_passed(rows):
+    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(rows, CLASSES)
     names = ["gratis", "du", "hallo"]
     found = explain_edit(model, rows[:1], oracle=FDrop(1), feature_names=names)
     assert found.names.tolist() == ["gratis"]
@@ -98,22 +107,70 @@ def test_names_of_features_may_be_passed(form):
         explain_edit(model, rows[:1], feature_names=names[:2])
 
 
-def test_names_of_a_pipeline_are_those_of_its_steps():
-    X = pd.DataFrame({"free": [2.0, 0.0], "hello": [1.0, 2.0]})
-    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(X, [1, 0])
-    assert set(explain_edit(model, X[:1], oracle=FDrop(2)).names) <= {"free", "hello"}
-    model = make_pipeline(StandardScaler(), InvariantLinearSVC(random_state=0)).fit(X.to_numpy(), [1, 0])
-    assert set(explain_edit(model, X[:1].to_numpy(), oracle=FDrop(2)).names) <= {"x0", "x1"}
-
-
-def test_a_pipeline_takes_one_sample():
-    model = make_pipeline(CountVectorizer(), words()).fit(TEXTS, LABELS)
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("steps", [[], [MaxAbsScaler()]], ids=["model", "Pipeline"])
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [(ROWS, "x0"), (ROWS.tolist(), "x0"), (sp.csr_matrix(ROWS), "x0"), (FRAME, "free")],
+    ids=["array", "list", "sparse", "frame"],
+)
+def test_columns_have_their_names_or_numbers(rows, name, steps):
+    model = make_pipeline(*steps, InvariantLinearSVC(random_state=0)).fit(rows, CLASSES)
+    model = model if steps else model[0]
+    found = explain_edit(model, rows[:1], [1], oracle=FDrop(1))
+    assert (found.names.tolist(), found.features.tolist()) == ([name], [0])
+    assert (found.before.tolist(), found.after.tolist()) == ([1.0 if steps else 2.0], [0.0])
+    assert found.margin == pytest.approx(model.decision_function(rows)[0])
+    assert found.margins[-1] == pytest.approx(found.edited_margin)
     with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
-        explain_edit(model, TEXTS[:2])
+        explain_edit(model, rows)
+
+
+@pytest.mark.parametrize("model", [texts(), make_pipeline(CountVectorizer(), words())], ids=repr)
+def test_a_text_is_a_list_of_one_text(model):
+    model.fit(TEXTS, LABELS)
     with pytest.raises(TypeError, match=r"got a single str; write \[text\]"):
         explain_edit(model, "free money")
 
 
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (InvariantSVC(), "got InvariantSVC: use WorstCasesDisplay for worst cases of images"),
+        (
+            InvariantStructuredSVC(Sequence()),
+            "got InvariantStructuredSVC: use its methods certify and worst_case",
+        ),
+        (make_pipeline(StandardScaler(), InvariantSVC()), "got InvariantSVC: use WorstCasesDisplay"),
+        (LinearSVC(), "got LinearSVC: use structinv.certify for certificates of other linear"),
+        (InvariantLinearSVR(), "got InvariantLinearSVR$"),
+    ],
+    ids=["kernel", "tagger", "pipeline", "other", "regressor"],
+)
+def test_other_models_raise_with_advice_for_their_data(model, advice):
+    X, y = np.eye(4), np.arange(4) % 2
+    structured = isinstance(model, InvariantStructuredSVC)
+    model.fit(*([X[:2], X[2:]], [y[:2], y[2:]]) if structured else (X, y))
+    with pytest.raises(TypeError, match=f"model must be an InvariantLinearSVC.*{advice}"):
+        explain_edit(model, np.ones((1, 4)))
+
+
+@pytest.mark.parametrize("form", [np.asarray, list, pd.Series])
+def test_one_row_has_two_dimensions(form):
+    model = InvariantLinearSVC(random_state=0).fit(ROWS, CLASSES)
+    message = r"X must have shape \(1, n_features\), got shape \(3,\): pass X\[:1\].*iloc\[:1\]"
+    with pytest.raises(ValueError, match=message):
+        explain_edit(model, form(ROWS[0]))
+
+
+def test_warnings_point_to_the_call():
+    model = texts().fit(TEXTS, LABELS)
+    with pytest.warns(UserWarning, match="1 of 1 texts have no feature") as caught:
+        explain_edit(model, ["unknown"])
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+# Changes of a margin within rounding errors are no edits.
 TITLE = "Worst edit: no edit was found that lowers the margin 2, "
 
 

@@ -88,6 +88,8 @@ def test_the_reason_of_the_solver():
     assert isinstance(told.solver, SVMStruct)
     assert told.reason == "it was given as the parameter solver"
     assert isinstance(explain_solver(RepresenterClassifier(), X, Y).solver, Representer)
+    told = explain_solver(InvariantLinearSVC(FDrop(2), solver=FrankWolfe(plane_tol=0.1)), X, Y)
+    assert "plane_tol" in told.states[0]["hull"]
 
 
 @pytest.mark.parametrize(
@@ -104,13 +106,10 @@ def test_long_rows_of_few_features_take_planes_written_out(model, rows, solver):
     assert type(explain_solver(model, rows, Y).solver) is solver
 
 
-def test_a_tolerance_of_planes_counts():
-    told = explain_solver(InvariantLinearSVC(FDrop(2), solver=FrankWolfe(plane_tol=0.1)), X, Y)
-    assert "plane_tol" in told.states[0]["hull"]
-
-
-def test_it_prints_a_table():
-    lines = str(explain_solver(InvariantLinearSVC(FDrop(2)), X, Y)).splitlines()
+def test_it_prints_a_table_and_learns_nothing():
+    model = InvariantLinearSVC(FDrop(2))
+    lines = str(explain_solver(model, X, Y)).splitlines()
+    assert not [name for name in vars(model) if name.endswith("_")]
     assert lines[0] == "FrankWolfe(): there are more than 16 weights"
     assert lines[1].startswith("Dual states of WorstCase(FDrop(")
     assert len(lines) == 3 + len(TABLE)
@@ -120,16 +119,7 @@ def test_it_prints_a_table():
         "A dual state is a form in which the solver stores the dual variables. The first supported one "
         "is used."
     )
-
-
-def test_a_table_of_no_states_has_no_legend():
     assert "dual state" not in str(explain_solver(InvariantLinearSVC(), X[:, :3], Y))
-
-
-def test_nothing_is_learned():
-    model = InvariantLinearSVC(FDrop(2))
-    explain_solver(model, X, Y)
-    assert not [name for name in vars(model) if name.endswith("_")]
 
 
 def test_models_without_solvers_are_refused():

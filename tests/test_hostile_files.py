@@ -67,16 +67,11 @@ class TestCommandLine:
         assert outputs[1].stdout.count("\n") == 20
         assert "a\\x1b[2J\\u202eb\\u200bc" in outputs[2].stdout.replace("\n", "")
 
-    def test_tags_are_escaped(self, written):
-        data, model = written / "tags.conll", written / "m"
-        outputs = [run("fit", data, *PLAIN, "-o", model), run("evaluate", model, data)]
-        for result in outputs:
-            assert result.exit_code == 0, result.output
-            assert is_visible(result.output)
-
     def test_words_of_a_file_are_unchanged_in_a_file_and_visible_on_a_terminal(self, written):
         data, model = written / "tags.conll", written / "m"
-        succeed("fit", data, *PLAIN, "-o", model)
+        for result in (run("fit", data, *PLAIN, "-o", model), run("evaluate", model, data)):
+            assert result.exit_code == 0, result.output
+            assert is_visible(result.output)
         succeed("predict", model, data, "-o", written / "out")
         assert load_conll(written / "out")[0][0][0][0] == EVIL
         shown = predictions._for_terminal((written / "out").read_bytes()).decode()

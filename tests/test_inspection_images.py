@@ -7,25 +7,17 @@ from pathlib import Path
 import matplotlib.image
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
 from structinv import (
     InvariantLinearSVC,
-    InvariantLinearSVR,
-    InvariantStructuredSVC,
     InvariantSVC,
-    InvariantTextClassifier,
 )
 from structinv.inspection import (
     WorstCasesDisplay,
-    explain_edit,
     name_changes,
 )
 from structinv.oracles import (
@@ -37,7 +29,6 @@ from structinv.oracles import (
     Shifts,
     check_oracle,
 )
-from structinv.structures import Sequence
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -76,30 +67,25 @@ def captions(display):
     return [panel.title for panel in display.axes_[::2].flat if panel.get_images()]
 
 
-class TestDisplays:
-    @pytest.fixture(autouse=True)
-    def _closed(self):
-        yield
-        plt.close("all")
+def test_plot_makes_a_figure_of_pyplot_or_takes_one():
+    display = WorstCasesDisplay(np.eye(4), np.eye(4)[::-1])
+    assert display.plot() is display
+    assert isinstance(display.figure_, Figure)
+    assert plt.get_fignums() == [display.figure_.number]
+    assert display.axes_[0, 0].figure is display.figure_
+    left, right = plt.figure().subfigures(1, 2)
+    assert display.plot(right).figure_ is right
+    assert len(right.get_axes()) == 2 * 4
+    assert not left.get_axes()
 
-    def test_plot_makes_a_figure_of_pyplot(self):
-        display = WorstCasesDisplay(np.eye(4), np.eye(4)[::-1])
-        assert display.plot() is display
-        assert isinstance(display.figure_, Figure)
-        assert plt.get_fignums() == [display.figure_.number]
-        assert display.axes_[0, 0].figure is display.figure_
 
-    def test_plot_takes_a_figure(self):
-        figure = plt.figure()
-        left, right = figure.subfigures(1, 2)
-        display = WorstCasesDisplay(np.eye(4), np.eye(4)).plot(right)
-        assert display.figure_ is right
-        assert len(right.get_axes()) == 2 * 4
-        assert not left.get_axes()
-
-    def test_the_printed_form_is_short(self):
-        display = WorstCasesDisplay(np.eye(4), np.eye(4))
-        assert repr(display) == str(display) == "WorstCasesDisplay(4 images, 2x2)"
+@pytest.mark.parametrize(
+    ("shape", "printed"), [((4, 4), "(4 images, 2x2)"), ((1, 6, 5, 3), "(1 image, 6x5x3)")]
+)
+def test_the_printed_form_is_short(shape, printed):
+    X = np.ones(shape)
+    display = WorstCasesDisplay(X, X)
+    assert repr(display) == str(display) == f"WorstCasesDisplay{printed}"
 
 
 def test_images_are_drawn_as_they_are(tmp_path):
@@ -123,13 +109,24 @@ class TestWorstCases:
         written(X, X[::-1], path, shape=(2, 3, 3), titles=["a\nb", "c"])
         assert {(1.0, 0.0, 0.0), (0.0, 0.0, 1.0)} <= colors(path)
 
-    def test_an_estimator_finds_the_worst_variants(self):
-        X = np.array([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]])
-        model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(X, [0, 1])
-        display = WorstCasesDisplay.from_estimator(model, X, [0, 1], titles=["a", "b"])
+    def test_an_estimator_finds_the_worst_variants_and_all_margins_at_once(self, monkeypatch):
+        X, y = np.array([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]), [0, 1]
+        model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(X, y)
+        certify, calls = InvariantSVC.certify, []
+
+        def counted(*arguments, **options):
+            calls.append(arguments)
+            return certify(*arguments, **options)
+
+        monkeypatch.setattr(InvariantSVC, "certify", counted)
+        display = WorstCasesDisplay.from_estimator(model, X, y, titles=["a", "b"])
+        assert len(calls) == 1
         assert display.worst.shape == X.shape
-        assert np.array_equal(display.worst.reshape(2, 3), model.worst_case(X, [0, 1]).reshape(2, 3))
+        assert np.array_equal(display.worst.reshape(2, 3), model.worst_case(X, y).reshape(2, 3))
         assert [text.get_text().split("\n")[0] for text in captions(display)] == ["a", "b"]
+        before, after = (certify(model, each, y, oracle=Identity()) for each in (X, display.worst))
+        expected = np.column_stack([before.attacked, after.attacked])
+        np.testing.assert_allclose(display.margins, expected, rtol=1e-12)
 
     def test_captions_have_the_change_and_the_margins(self):
         X, y = (each[:20] for each in load_digits(n_class=2, return_X_y=True))
@@ -164,26 +161,6 @@ class TestWorstCases:
         assert len(captions(display)) == count
         assert display.figure_.get_size_inches()[0] < 8
 
-    def test_margins_of_all_images_take_one_certificate(self, monkeypatch):
-        X, y = np.array([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]), [0, 1]
-        model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(X, y)
-        certify, calls = InvariantSVC.certify, []
-
-        def counted(*arguments, **options):
-            calls.append(arguments)
-            return certify(*arguments, **options)
-
-        monkeypatch.setattr(InvariantSVC, "certify", counted)
-        display = WorstCasesDisplay.from_estimator(model, X, y)
-        assert len(calls) == 1
-        before, after = (certify(model, each, y, oracle=Identity()) for each in (X, display.worst))
-        expected = np.column_stack([before.attacked, after.attacked])
-        np.testing.assert_allclose(display.margins, expected, rtol=1e-12)
-
-    def test_the_printed_form_has_the_channels_of_color_images(self):
-        X = np.ones((1, 6, 5, 3))
-        assert repr(WorstCasesDisplay(X, X)) == "WorstCasesDisplay(1 image, 6x5x3)"
-
     def test_sparse_images_are_plotted(self):
         X = np.array([[2.0, 2, 0, 1], [1, 2, 0, 0], [0, 1, 2, 2], [0, 0, 2, 1]])
         model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, [0, 0, 1, 1])
@@ -217,14 +194,8 @@ class TestWorstCases:
         [
             (np.ones(4), np.ones(4), {}, r"originals must have shape \(n_samples, n_features\).*\(4,\)"),
             (np.ones((0, 4)), np.ones((0, 4)), {}, "originals must have shape"),
-            (
-                np.ones((2, 4)),
-                np.ones((1, 4)),
-                {},
-                r"worst must have the shape.*\(2, 4\), got \(1, 4\)",
-            ),
+            (np.ones((2, 4)), np.ones((1, 4)), {}, r"worst must have the shape.*\(2, 4\), got \(1, 4\)"),
             (np.ones((1, 4)), np.full((1, 4), np.nan), {}, "worst must be finite"),
-            (np.ones((1, 6)), np.ones((1, 6)), {}, "shape must be .*not square"),
             (np.ones((1, 6)), np.ones((1, 6)), {"shape": (2, 2)}, "6 features of X, got .*4 values"),
             (np.ones((1, 8)), np.ones((1, 8)), {"shape": (2, 2, 2)}, "1 or 3 channels"),
             (np.ones((2, 4)), np.ones((2, 4)), {"titles": ["a"]}, "titles.*2 images, got 1"),
@@ -233,76 +204,6 @@ class TestWorstCases:
     def test_wrong_arguments_are_named(self, originals, changed, options, message):
         with pytest.raises(ValueError, match=message):
             WorstCasesDisplay(originals, changed, **options)
-
-
-class TestExplanations:
-    def test_rows_may_be_lists(self):
-        X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
-        model = InvariantLinearSVC(random_state=0).fit(X, y)
-        found = explain_edit(model, X[:1].tolist(), [1], oracle=FDrop(1))
-        assert found.features.tolist() == [0]
-        assert found.margin == pytest.approx(model.decision_function(X)[0])
-        assert found.margins[-1] == pytest.approx(found.edited_margin)
-        with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
-            explain_edit(model, X)
-
-    @pytest.mark.filterwarnings("error")
-    def test_columns_of_data_frames_are_named(self):
-        X = pd.DataFrame({"free": [2.0, 0.0], "you": [1.0, 1.0], "hello": [1.0, 2.0]})
-        model = InvariantLinearSVC(random_state=0).fit(X, [1, 0])
-        found = explain_edit(model, X.iloc[[0]], oracle=FDrop(1))
-        assert found.names.tolist() == ["free"]
-        assert found.features.tolist() == [0]
-        assert (found.before.tolist(), found.after.tolist()) == ([2.0], [0.0])
-        assert found.margin == pytest.approx(model.decision_function(X)[0])
-        with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
-            explain_edit(model, X)
-
-    def test_columns_without_a_name_are_numbered(self):
-        X = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
-        model = InvariantLinearSVC(random_state=0).fit(X, [1, 0])
-        assert explain_edit(model, sp.csr_matrix(X[:1]), oracle=FDrop(2)).names.tolist() == ["x0"]
-        assert explain_edit(model, X[:1], oracle=Box(0.0)).names.tolist() == []
-
-    @pytest.mark.parametrize(
-        ("model", "advice"),
-        [
-            (InvariantSVC(), "got InvariantSVC: use WorstCasesDisplay for worst cases of images"),
-            (
-                InvariantStructuredSVC(Sequence()),
-                "got InvariantStructuredSVC: use its methods certify and worst_case",
-            ),
-            (make_pipeline(StandardScaler(), InvariantSVC()), "got InvariantSVC: use WorstCasesDisplay"),
-            (LinearSVC(), "got LinearSVC: use structinv.certify for certificates of other linear"),
-            (InvariantLinearSVR(), "got InvariantLinearSVR$"),
-        ],
-        ids=["kernel", "tagger", "pipeline", "other", "regressor"],
-    )
-    def test_other_models_raise_with_advice_for_their_data(self, model, advice):
-        X, y = np.eye(4), np.arange(4) % 2
-        structured = isinstance(model, InvariantStructuredSVC)
-        model.fit(*([X[:2], X[2:]], [y[:2], y[2:]]) if structured else (X, y))
-        with pytest.raises(TypeError, match=f"model must be an InvariantLinearSVC.*{advice}"):
-            explain_edit(model, np.ones((1, 4)))
-
-    @pytest.mark.parametrize("form", [np.asarray, list, pd.Series])
-    def test_one_row_has_two_dimensions(self, form):
-        X = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
-        model = InvariantLinearSVC(random_state=0).fit(X, [1, 0])
-        message = r"X must have shape \(1, n_features\), got shape \(3,\): pass X\[:1\].*iloc\[:1\]"
-        with pytest.raises(ValueError, match=message):
-            explain_edit(model, form(X[0]))
-
-    def test_a_single_text_is_a_list_of_one_text(self):
-        model = InvariantTextClassifier(random_state=0).fit(["good day", "bad day"], [1, 0])
-        with pytest.raises(TypeError, match=r"got a single str; write \[text\]"):
-            explain_edit(model, "good day")
-
-    def test_warnings_point_to_the_call(self):
-        model = InvariantTextClassifier(random_state=0).fit(["good day", "bad day"], [1, 0])
-        with pytest.warns(UserWarning, match="1 of 1 texts have no feature") as caught:
-            explain_edit(model, ["unknown"])
-        assert [warning.filename for warning in caught] == [__file__]
 
 
 class TestNames:
@@ -323,10 +224,9 @@ class TestNames:
         assert name_changes(oracle, X, changed, [0, 1]) == ["identity", "shift (1, 0)"]
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="X and changed must have the same shape"):
-            name_changes(self.oracle, np.ones((2, 25)), np.ones((1, 25)))
-        with pytest.raises(ValueError, match="X and changed must have the same shape"):
-            name_changes(self.oracle, np.ones((2, 5, 5)), np.ones((2, 5, 5)))
+        for X, changed in ((np.ones((2, 25)), np.ones((1, 25))), (np.ones((2, 5, 5)),) * 2):
+            with pytest.raises(ValueError, match="X and changed must have the same shape"):
+                name_changes(self.oracle, X, changed)
         with pytest.raises(NotImplementedError):
             name_changes(Box(radius=1.0), np.ones((1, 4)), np.ones((1, 4)))
 

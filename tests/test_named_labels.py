@@ -62,15 +62,11 @@ def test_a_named_label_that_y_lacks_raises_an_error_at_fit(name, parameter):
     assert not hasattr(model, "classes_")
 
 
-def test_labels_of_several_labels_per_row_are_checked():
+def test_several_labels_per_row_and_batches_of_a_stream_are_checked():
     X, codes = rows()
-    model = InvariantStructuredSVC(Multilabel(), class_weight={0: 1.0, 7: 2.0})
+    several = InvariantStructuredSVC(Multilabel(), class_weight={0: 1.0, 7: 2.0})
     with pytest.raises(ValueError, match="class_weight: labels must be among the classes"):
-        model.fit(X, np.c_[codes, 1 - codes])
-
-
-def test_batches_check_the_labels_of_the_stream():
-    X, codes = rows()
+        several.fit(X, np.c_[codes, 1 - codes])
     model = linear([0, 7], solver="pegasos")
     with pytest.raises(ValueError, match="only_for: labels must be among the classes"):
         model.partial_fit(X, codes, classes=[0, 1])
@@ -95,21 +91,16 @@ def test_encoded_string_labels_are_named_as_the_cause(fit, named):
         fit(linear(named), X, np.array(["ham", "spam"])[codes])
 
 
-def test_encoded_integer_labels_are_recognized_by_a_missing_label():
-    X, codes = rows()
+@pytest.mark.parametrize(
+    "model",
+    [linear(2), InvariantLinearSVC(class_weight={2: 3.0}), InvariantTextClassifier(only_for="spam")],
+    ids=str,
+)
+def test_other_encoded_labels_are_recognized_by_a_missing_label(model):
+    texts = isinstance(model, InvariantTextClassifier)
+    X, y = (CASE["text"].X, CASE["text"].y) if texts else (rows()[0], rows()[1] + 1)
     with pytest.raises(ValueError, match=ENCODED):
-        cross_val_predict(linear(2), X, codes + 1, method="decision_function")
-    with pytest.raises(ValueError, match=ENCODED):
-        cross_val_predict(
-            InvariantLinearSVC(class_weight={2: 3.0}), X, codes + 1, method="decision_function"
-        )
-
-
-def test_encoded_labels_of_texts_are_named_as_the_cause():
-    case = CASE["text"]
-    model = InvariantTextClassifier("drop", 1, only_for="spam", random_state=0)
-    with pytest.raises(ValueError, match=ENCODED):
-        cross_val_predict(model, case.X, case.y, method="decision_function", cv=2)
+        cross_val_predict(model, X, y, method="decision_function", cv=2)
 
 
 def test_a_label_of_another_type_is_named():

@@ -29,20 +29,15 @@ from structinv import (
     InvariantLinearSVR,
     InvariantStructuredSVC,
     InvariantSVC,
-    InvariantSVR,
     InvariantTextClassifier,
-    LapSVC,
     OrbitRidge,
     RepresenterClassifier,
     RepresenterRegressor,
-    VirtualSupportVectorSVC,
     VirtualSVC,
 )
 from structinv.datasets import conll_features, load_table, make_tagged_text
 from structinv.embeddings import REGISTRY as EMBEDDINGS
-from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.estimators import REGISTRY as ESTIMATORS
-from structinv.estimators import CustomStructuredSVC
 from structinv.estimators.base import InvariantEstimator
 from structinv.estimators.tokens import TokenVectorizer
 from structinv.functionals import Folded, Functional, Gradient, LocalAverage, SecondDerivative, Tangents
@@ -55,9 +50,9 @@ from structinv.persistence.trusted import OWN
 from structinv.solvers import BMRM, Solver, Status
 from structinv.structures import Multilabel, Sequence
 
+from .estimator_cases import CASE, argmax, cost, joint_feature
 from .functional_cases import CASES as FUNCTIONAL_CASES
 from .oracle_cases import CASES as ORACLE_CASES
-from .test_custom import MATCHING, argmax, cost, joint_feature, matchings
 
 pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
 
@@ -175,11 +170,11 @@ def short_sequences():
 
 WORDS = InvariantLinearSVC(FDrop(1), C=0.1, tol=0.1)
 MODELS = {
+    **{case.name: (case.estimator, (case.X, case.y)) for case in CASE.values()},
     "sequences": (
         InvariantStructuredSVC(Sequence(), oracle=Box(0.1), C=0.1, tol=0.1, max_seconds=30.0),
         short_sequences(),
     ),
-    "linear": (InvariantLinearSVC(Box(0.1), tol=1e-2), signals()),
     "linear, float32, three classes": (
         InvariantLinearSVC(Box(0.1), tol=1e-2, cost=1.0 - np.eye(3)),
         (signals(n_classes=3)[0].astype(np.float32), signals(n_classes=3)[1]),
@@ -194,7 +189,6 @@ MODELS = {
         InvariantTextClassifier("add", 2, allowed=["lunch", "see"], only_for="spam"),
         texts(),
     ),
-    "kernel": (InvariantSVC(Shifts(1), C=10.0, tol=1e-2), pictures()),
     "kernel, cover": (
         InvariantSVC(Rotations(interval=(-10, 10), resolution=3), kernel=Matern(2.0), tol=0.1),
         pictures(),
@@ -238,11 +232,6 @@ MODELS = {
         (signals()[0].astype(np.float32), signals()[0][:, 0] + 3.0),
     ),
     "regression, linear, sparse": (InvariantLinearSVR(FDrop(1), tol=0.1), (counts()[0], np.arange(40))),
-    "regression, kernel": (
-        InvariantSVR(Shifts(1, shape=(1, 6)), tol=0.1),
-        (signals()[0], signals()[0][:, 0] ** 2),
-    ),
-    "ridge": (OrbitRidge(scoring="marginal_likelihood"), (signals()[0], signals()[0][:, :2] ** 2)),
     "ridge, means over changes": (
         OrbitRidge(OrbitMean(Rotations(interval=(-20, 20)), Gaussian(3.0), n_draws=4), alphas=0.1),
         (pictures()[0], pictures()[0][:, 0]),
@@ -251,13 +240,8 @@ MODELS = {
         OrbitRidge(OrbitDistance(Shifts(1, shape=(1, 6)), Gaussian(3.0), tau=0.5)),
         (signals()[0], signals()[0][:, 0]),
     ),
-    "laplacian": (LapSVC(tol=1e-2), (pictures()[0], known)),
-    "virtual": (VirtualSVC(Shifts(1)), pictures()),
     "virtual, sparse": (VirtualSVC(kernel="linear"), counts()),
     "virtual, kernel of ours": (VirtualSVC(Shifts(1), kernel="laplacian"), pictures()),
-    "virtual support vectors": (VirtualSupportVectorSVC(Shifts(1), C=10.0), pictures()),
-    "objects of functions": (CustomStructuredSVC(MATCHING, tol=0.1, random_state=0), matchings()),
-    "sentences of words": (InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1), sentences()),
     "sets of labels": (InvariantStructuredSVC(Multilabel("tree"), tol=0.1), label_sets()),
     "tuples as labels": (
         InvariantStructuredSVC(Sequence(), tol=0.1),
@@ -265,10 +249,6 @@ MODELS = {
     ),
     "words of tokens": (TokenVectorizer(), sentences()),
     "hashed words of tokens": (TokenVectorizer(32), sentences()),
-    "features of waves": (OrbitFourier(Shifts(1), n_components=4, random_state=0), pictures()),
-    "features of landmarks": (OrbitNystroem(Shifts(1), n_components=4, random_state=0), pictures()),
-    "features of distributions": (GroupCDF(Shifts(1), n_components=4, n_bins=4), pictures()),
-    "features of patches": (PatchOrbits(Rotations([-10, 10]), n_components=4, n_draws=4), pictures()),
     "pipeline, sparse": (make_pipeline(MaxAbsScaler(), WORDS), counts()),
     "pipeline, kernel": (make_pipeline(StandardScaler(), InvariantSVC(tol=0.1)), signals()),
     "pipeline, counted words": (make_pipeline(CountVectorizer(dtype=float), WORDS), texts()),
@@ -309,7 +289,7 @@ class TestFittedEstimators:
     def test_models_in_files_and_pickles_are_the_same(self, tmp_path, name):
         model, data = MODELS[name]
         model = fitted(clone(model), data)
-        functions = (argmax, cost, joint_feature) if name == "objects of functions" else ()
+        functions = (argmax, cost, joint_feature) if name == "custom" else ()
         for again in (through_file(model, tmp_path, functions), pickle.loads(pickle.dumps(model))):
             assert type(again) is type(model)
             if name == "kernel, folded":

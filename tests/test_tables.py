@@ -49,42 +49,25 @@ NAMES = ["port", "ip", "url", "age", "size"]
 
 # Parameters that accept arrays without an axis of features or classes, and the meaning of their entries.
 OTHER_AXES = {
-    ("Discounted", "rho"): "numbers of edits, or members",
-    ("Weighted", "weights"): "members",
-    ("TangentDerivative", "bounds"): "rows of tangents",
-    ("VicinalAverages", "spread"): "tangents",
-    ("VicinalKernel", "spread"): "tangents",
-    ("OnlyFor", "labels"): "a list of labels",
-    ("Shifts", "pixels"): "a list of values",
-    ("Rotations", "degrees"): "a list of values",
-    ("Scalings", "factors"): "a list of values",
-    ("Shears", "factors"): "a list of values",
-    ("Shears", "axes"): "a list of axes",
-    ("TokenEdits", "allowed"): "a list of words",
-    ("InvariantTextClassifier", "vectorizer"): "a transformer",
-    ("Evaluation", "rows"): "numbers of rows",
-    ("Difference", "pairs"): "numbers of rows",
-    ("Difference", "weights"): "pairs",
-    ("PrecomputedKernel", "gram"): "rows, by number",
-    ("PrecomputedKernel", "numbers"): "rows",
-    ("Folded", "families"): "families",
-    ("OrbitRidge", "alphas"): "a list of values",
+    "members, or numbers of edits": "Discounted.rho Weighted.weights",
+    "tangents": "TangentDerivative.bounds VicinalAverages.spread VicinalKernel.spread",
+    "a list of values": "Shifts.pixels Rotations.degrees Scalings.factors Shears.factors",
+    "a list of alphas": "OrbitRidge.alphas",
+    "a list of labels, axes or words": "OnlyFor.labels Shears.axes TokenEdits.allowed",
+    "a transformer": "InvariantTextClassifier.vectorizer",
+    "rows, or their numbers": "Evaluation.rows Difference.pairs PrecomputedKernel.gram",
+    "pairs": "Difference.weights",
+    "numbers of rows": "PrecomputedKernel.numbers",
+    "families": "Folded.families",
 }
 # Parameters of estimators with one entry per class.
 CLASS_AXES = {"cost"}
 # Parameters that are the same in many estimators.
 OF_ESTIMATORS = {
-    "invariances": "families",
-    "nu": "families",
-    "invariance_loss": "families",
-    "invariance_loss_params": "families",
-    "kernel": "a function",
-    "function": "a function",
-    "allowed": "a list of words",
-    "only_for": "a list of labels",
-    "unlabeled": "one label",
-    "oracle": "an oracle",
-    "client": "a client",
+    "families": "invariances nu invariance_loss invariance_loss_params",
+    "a function, an oracle or a client": "kernel function oracle client",
+    "a list of words": "allowed",
+    "labels": "only_for unlabeled",
 }
 ACCEPT_ARRAYS = ("ndarray", "Sequence", "ArrayLike", "Values", "Any")
 
@@ -101,13 +84,14 @@ def of_arrays():
 
 
 def test_every_parameter_that_accepts_arrays_declares_its_axis():
-    undeclared, known = [], {*OTHER_AXES}
+    known, of_all = ({*" ".join(names.values()).split()} for names in (OTHER_AXES, OF_ESTIMATORS))
+    undeclared = []
     for kind, name in of_arrays():
         declared = {*getattr(kind, "feature_axes", ()), *getattr(kind, "feature_parameters", ())}
-        of_estimator = issubclass(kind, tuple(estimators.REGISTRY.values())) or name in OF_ESTIMATORS
-        if of_estimator and name in {*CLASS_AXES, *OF_ESTIMATORS}:
+        of_estimator = issubclass(kind, tuple(estimators.REGISTRY.values())) or name in of_all
+        if of_estimator and name in CLASS_AXES | of_all:
             continue
-        if name not in declared and (kind.__name__, name) not in known:
+        if name not in declared and f"{kind.__name__}.{name}" not in known:
             undeclared.append((kind.__name__, name))
     assert not undeclared, (
         "declare these in feature_axes or feature_parameters of their class, and read them by in_order"
@@ -173,12 +157,15 @@ def test_the_cases_contain_every_declared_parameter():
 def test_a_shuffled_table_gives_the_support_of_the_ordered_array(name):
     X, _, y = rows()
     V, assign = np.random.default_rng(1).standard_normal((3, 5)), np.arange(len(X)) % 3
-    given, cost = with_tables(ORACLES[name], NAMES), np.ones(len(X))
-    answers = [
-        bind(part, X, y).support(slice(None), V, assign, cost).points
-        for part in (with_numbers(given, NAMES), ORACLES[name])
-    ]
-    np.testing.assert_array_equal(*answers)
+    named = with_numbers(with_tables(ORACLES[name], NAMES), NAMES)
+    # Labels that are integers are the numbers of columns.
+    numbered = with_tables(ORACLES[name], range(5))
+    wanted, *found = (
+        bind(part, X, y).support(slice(None), V, assign, np.ones(len(X))).points
+        for part in (ORACLES[name], named, numbered)
+    )
+    for points in found:
+        np.testing.assert_array_equal(points, wanted)
 
 
 @pytest.mark.parametrize("name", ["box-radii", "fadd-some", "ellipsoid", "tangent", "fadd-mask"])
@@ -200,27 +187,21 @@ def test_a_shuffled_table_gives_the_model_of_the_ordered_array(name):
 def test_the_given_oracle_remains_unchanged(name):
     _, frame, y = rows()
     given = with_tables(ORACLES[name], NAMES)
-    before, values = (
-        copy.deepcopy(given),
-        [(o, n, o.get_params(False)[n]) for o, n, _ in tables_of(given)],
-    )
+    before, values = copy.deepcopy(given), list(array_parameters(given))
+    values = [(owner, name, owner.get_params(False)[name]) for owner, name, _ in values]
     model = InvariantLinearSVC(given, C=0.1, tol=0.1).fit(frame, y)
     for owner, parameter, value in values:
         assert owner.get_params(deep=False)[parameter] is value
     assert repr(given) == repr(before) == repr(clone(model).oracle)
-    for (_, _, value), (owner, parameter, _) in zip(values, tables_of(before), strict=True):
+    for (_, _, value), (owner, parameter, _) in zip(values, array_parameters(before), strict=True):
         assert value.equals(owner.get_params(deep=False)[parameter])
-
-
-def tables_of(part):
-    return list(array_parameters(part))
 
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_an_unknown_label_raises(name):
     _, frame, y = rows()
     other = with_tables(ORACLES[name], ["port", "ip", "url", "age", "length"])
-    parameter = tables_of(other)[0][1]
+    _, parameter, _ = next(array_parameters(other))
     message = f"the labels of {parameter} must contain each column of X once: 'length' is not a column"
     with pytest.raises(ValueError, match=message):
         certify(LogisticRegression().fit(frame, y), other, frame, y)
@@ -232,28 +213,15 @@ def test_an_unknown_label_raises(name):
 def test_names_require_a_data_frame(name):
     X, _, y = rows()
     given = with_tables(ORACLES[name], NAMES)
-    parameter = "|".join(parameter for _, parameter, _ in tables_of(given))
+    parameter = "|".join(parameter for _, parameter, _ in array_parameters(given))
     message = (
         rf"({parameter}) must have no labels, because no column of X has a name.*({parameter})\.to_numpy"
     )
     with pytest.raises(ValueError, match=message):
         InvariantLinearSVC(given).fit(X, y)
-    with pytest.raises(ValueError, match=message):
-        given.bind(X, y)
-
-
-@pytest.mark.parametrize("name", ORACLES)
-def test_integer_labels_are_the_numbers_of_columns(name):
-    X, _, y = rows()
-    V, assign, cost = np.eye(5)[:1] - 0.3, np.zeros(len(X), dtype=int), np.ones(len(X))
-    given = with_tables(ORACLES[name], range(5))
-    found, wanted = (
-        bind(part, X, y).support(slice(None), V, assign, cost).points for part in (given, ORACLES[name])
-    )
-    np.testing.assert_array_equal(found, wanted)
-    beyond = with_tables(ORACLES[name], range(1, 6))
-    with pytest.raises(ValueError, match="must have no labels, because no column of X has a name, got"):
-        bind(beyond, X, y)
+    for unknown in (given, with_tables(ORACLES[name], range(1, 6))):
+        with pytest.raises(ValueError, match=message):
+            bind(unknown, X, y)
 
 
 def test_default_labels_apply_by_position():
@@ -496,15 +464,6 @@ class TestCosts:
             np.testing.assert_array_equal(found().coef_, wanted().coef_)
         pandas.testing.assert_frame_equal(given, before)
 
-    def test_of_texts_are_aligned_with_the_classes(self):
-        X, y = texts()
-        cost = pandas.DataFrame([[0.0, 4.0], [1.0, 0.0]], index=["spam", "ham"], columns=["spam", "ham"])
-        models = [
-            InvariantTextClassifier("drop", 1, cost=each, random_state=0).fit(X, y)
-            for each in (cost, [[0.0, 1.0], [4.0, 0.0]])
-        ]
-        np.testing.assert_array_equal(*[model.coef_ for model in models])
-
     @pytest.mark.parametrize("axis", ["index", "columns"])
     def test_with_other_labels_raise(self, axis):
         other = pandas.DataFrame(COST, index=CLASSES, columns=CLASSES).rename(
@@ -519,15 +478,22 @@ class TestCosts:
         for found, wanted in zip(self.fits(pandas.DataFrame(cost)), self.fits(cost), strict=True):
             np.testing.assert_array_equal(found().coef_, wanted().coef_)
 
-    def test_with_integer_classes_are_aligned(self):
+    def test_of_texts_and_of_integer_classes_are_aligned(self):
         X, y = classes()
-        y = np.searchsorted(np.sort(CLASSES), y) + 1
-        cost = pandas.DataFrame(COST, index=[3, 1, 2], columns=[3, 1, 2])
-        ordered = cost.loc[[1, 2, 3], [1, 2, 3]].to_numpy()
-        models = [
-            InvariantLinearSVC(cost=each, C=0.1, random_state=0).fit(X, y) for each in (cost, ordered)
-        ]
-        np.testing.assert_array_equal(*[model.coef_ for model in models])
+        costs = pandas.DataFrame(COST, index=[3, 1, 2], columns=[3, 1, 2])
+        of_two = pandas.DataFrame([[0.0, 4.0], [1.0, 0.0]], ["spam", "ham"], ["spam", "ham"])
+        for model, data, labels, cost in (
+            (
+                InvariantLinearSVC(C=0.1, random_state=0),
+                X,
+                np.searchsorted(np.sort(CLASSES), y) + 1,
+                costs,
+            ),
+            (InvariantTextClassifier("drop", 1, random_state=0), *texts(), of_two),
+        ):
+            ordered = cost.sort_index().sort_index(axis=1).to_numpy()
+            fits = [clone(model).set_params(cost=each).fit(data, labels) for each in (cost, ordered)]
+            np.testing.assert_array_equal(*[fit.coef_ for fit in fits])
 
 
 def test_members_and_grades_have_no_names():

@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantTextClassifier, TextEditsWarning, certify, worst_texts
-from structinv.oracles import FAdd, TokenEdits
+from structinv.oracles import FAdd, FDrop, TokenEdits
 from structinv.solvers import Status
 
 from .covering import pairs

@@ -3,7 +3,7 @@
 import csv
 import gzip
 import json
-from io import BytesIO
+from io import BytesIO, StringIO
 
 import numpy as np
 import pytest
@@ -33,78 +33,79 @@ def write_csv(path, header, rows, separator=","):
     return path
 
 
+def sms(rows):
+    return "".join(f"{label}\t{text}\n" for text, label in rows).encode()
+
+
+def cells(header, row, separator=","):
+    """The writer of a table of cells with a header."""
+
+    def write(rows):
+        stream = StringIO(newline="")
+        csv.writer(stream, delimiter=separator).writerows([header, *(row(*each) for each in rows)])
+        return stream.getvalue().encode()
+
+    return write
+
+
+swapped = cells(["label", "text"], lambda text, label: (label, text))
+FORMS = {
+    "json": lambda rows: "\n".join(json.dumps({"text": a, "label": b}) for a, b in rows).encode(),
+    "sms": sms,
+    "kaggle": cells(["v1", "v2", "", "", ""], lambda text, label: (label, text, "", "", "")),
+    "csv": swapped,
+    "more columns": cells(["id", "text", "label"], lambda text, label: (1, text, label)),
+    "tsv": cells(["text", "label"], lambda *row: row, "\t"),
+    "semicolons": cells(["label", "text"], lambda text, label: (label, text), ";"),
+    "compressed": lambda rows: gzip.compress(swapped(rows)),
+}
+KEYS = {"kaggle": ("--label-key", "v1", "--text-key", "v2")}
+
+
 def written(folder, form):
-    """Write the same texts in one form; return the path and the options that name its columns."""
-    pairs = list(zip(*spam_and_ham(), strict=True))
-    path = folder / f"{form}.txt"
-    swapped = [(label, text) for text, label in pairs]
-    if form == "json":
-        path.write_text("\n".join(json.dumps({"text": a, "label": b}) for a, b in pairs))
-    elif form == "sms":
-        path.write_text("\n".join(f"{label}\t{text}" for label, text in swapped) + "\n")
-    elif form == "kaggle":
-        rows = [(*pair, "", "", "") for pair in swapped]
-        write_csv(path, ["v1", "v2", "", "", ""], rows)
-        return path, ("--label-key", "v1", "--text-key", "v2")
-    elif form == "csv":
-        write_csv(path, ["label", "text"], swapped)
-    elif form == "more columns":
-        write_csv(path, ["id", "text", "label"], [(k, *pair) for k, pair in enumerate(pairs)])
-    elif form == "tsv":
-        write_csv(path, ["text", "label"], pairs, "\t")
-    elif form == "semicolons":
-        write_csv(path, ["label", "text"], swapped, ";")
-    elif form == "compressed":
-        plain = write_csv(path, ["label", "text"], swapped)
-        path = folder / "texts.csv.gz"
-        path.write_bytes(gzip.compress(plain.read_bytes()))
-    return path, ()
+    """Write the same texts in one form."""
+    path = folder / f"{form}.txt{'.gz' * (form == 'compressed')}"
+    path.write_bytes(FORMS[form](list(zip(*spam_and_ham(), strict=True))))
+    return path
 
 
-FORMS = ["sms", "kaggle", "csv", "more columns", "tsv", "semicolons", "compressed"]
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The texts as JSON Lines, and a model of them."""
+    folder = tmp_path_factory.mktemp("json")
+    path = written(folder, "json")
+    succeed("fit", path, *OPTIONS, "-o", folder / "m")
+    return path, folder / "m"
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_texts_in_tables_give_the_same_model_as_json_lines(tmp_path, form):
-    path, keys = written(tmp_path, form)
-    plain, _ = written(tmp_path, "json")
-    assert "41 texts" in succeed("fit", path, *OPTIONS, *keys, "-o", tmp_path / "m")
-    succeed("fit", plain, *OPTIONS, "-o", tmp_path / "json")
-    model, expected = (structinv.load(tmp_path / name) for name in ("m", "json"))
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "json"])
+def test_texts_in_tables_give_the_same_model_as_json_lines(tmp_path, form, plain):
+    path, (other, json_model), m = written(tmp_path, form), plain, tmp_path / "m"
+    assert "41 texts" in succeed("fit", path, *OPTIONS, *KEYS.get(form, ()), "-o", m)
+    model, expected = structinv.load(m), structinv.load(json_model)
     assert isinstance(model, InvariantTextClassifier)
     np.testing.assert_array_equal(model.coef_, expected.coef_)
-    out = succeed("predict", tmp_path / "m", path)
-    assert out == succeed("predict", tmp_path / "json", plain)
+    out = succeed("predict", m, path)
     assert out.split() == expected.predict(spam_and_ham()[0]).tolist()
-    assert succeed("evaluate", tmp_path / "m", path) == succeed("evaluate", tmp_path / "json", plain)
-    succeed("explain", tmp_path / "m", path, "--row", 1)
-    succeed("report", tmp_path / "m", path, "-o", tmp_path / "report")
+    assert succeed("evaluate", m, path) == succeed("evaluate", json_model, other)
+    succeed("explain", m, path, "--row", 1)
+    succeed("report", m, path, "-o", tmp_path / "report")
+    if form in ("sms", "csv", "tsv"):
+        # A model of one form reads the others, also from the standard input.
+        assert succeed("predict", json_model, path) == succeed("predict", json_model, other) == out
+        assert succeed("evaluate", json_model, path) == succeed("evaluate", json_model, other)
+        assert succeed("predict", json_model, "-", input=path.read_bytes()) == out
 
 
-@pytest.mark.parametrize("form", ["sms", "csv", "tsv"])
-def test_a_model_of_one_form_reads_the_others(tmp_path, form):
-    plain, _ = written(tmp_path, "json")
-    succeed("fit", plain, *OPTIONS, "-o", tmp_path / "m")
-    path, _ = written(tmp_path, form)
-    assert succeed("predict", tmp_path / "m", path) == succeed("predict", tmp_path / "m", plain)
-    assert succeed("evaluate", tmp_path / "m", path) == succeed("evaluate", tmp_path / "m", plain)
-    content = path.read_bytes()
-    assert succeed("predict", tmp_path / "m", "-", input=content) == succeed(
-        "predict", tmp_path / "m", plain
-    )
-
-
-def test_predictions_need_no_column_of_labels(tmp_path):
-    plain, _ = written(tmp_path, "json")
-    succeed("fit", plain, *OPTIONS, "-o", tmp_path / "m")
+def test_predictions_need_no_column_of_labels(tmp_path, plain):
     path = write_csv(tmp_path / "new.csv", ["id", "text"], [(1, "cheap pills"), (2, "lunch notes")])
-    assert succeed("predict", tmp_path / "m", path).split() == ["spam", "ham"]
-    assert "has no label column 'label', only id, text" in fail("evaluate", tmp_path / "m", path)
+    assert succeed("predict", plain[1], path).split() == ["spam", "ham"]
+    assert "has no label column 'label', only id, text" in fail("evaluate", plain[1], path)
 
 
 @pytest.mark.parametrize("vectorizer", ["log", "tfidf"])
 def test_other_vectorizers_read_tables_of_texts(tmp_path, vectorizer):
-    path, _ = written(tmp_path, "sms")
+    path = written(tmp_path, "sms")
     options = ("--vectorizer", vectorizer, *OPTIONS)
     assert "feature values" in succeed("fit", path, *options, "-o", tmp_path / "m")
     assert len(succeed("predict", tmp_path / "m", path).split()) == 41

@@ -8,9 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC, RepresenterRegressor
 from structinv.datasets import make_mail_like
-from structinv.dual import focused_sweeps
-from structinv.dual import labeling_state as labelings
-from structinv.dual import member_state as members
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
 from structinv.dual.hull_state import HullState
@@ -71,25 +68,28 @@ class Countdown:
 @pytest.fixture
 def small_portions(monkeypatch):
     """A look at the clock after every row, or every other one."""
-    monkeypatch.setattr(focused_sweeps, "ENTRIES_AT_ONCE", 1)
-    monkeypatch.setattr(focused_sweeps, "LEAST_ROWS", 2)
-    monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
-    monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
-    monkeypatch.setattr("structinv.dual.sequence_state.PRODUCTS_AT_ONCE", 1)
-    monkeypatch.setattr(labelings, "MEMBERS_AT_ONCE", 2)
-    monkeypatch.setattr(labelings, "ROUNDS", 1)
-    monkeypatch.setattr("structinv.spaces.kernel_space.KernelSpace.blocks_in_a_set", 2)
-    monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
-    monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
+    for name, value in {
+        "dual.focused_sweeps.ENTRIES_AT_ONCE": 1,
+        "dual.focused_sweeps.LEAST_ROWS": 2,
+        "dual.member_state.ROWS_AT_ONCE": 2,
+        "dual.member_state.PRODUCTS_AT_ONCE": 1,
+        "dual.sequence_state.PRODUCTS_AT_ONCE": 1,
+        "dual.labeling_state.MEMBERS_AT_ONCE": 2,
+        "dual.labeling_state.ROUNDS": 1,
+        "spaces.kernel_space.KernelSpace.blocks_in_a_set": 2,
+        "spaces.ExplicitSpace.blocks_in_a_set": 2,
+        "solvers.dual_coordinates.ENTRIES_AT_ONCE": 1.0,
+    }.items():
+        monkeypatch.setattr(f"structinv.{name}", value)
 
 
 def explicit(name, setting):
     return lambda: (objective(CASE[name].oracle, SETTING[setting]), optimum(name, setting))
 
 
-def in_a_kernel():
+def in_a_kernel(**options):
     setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
-    problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel)
+    problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel, **options)
     return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
 
 
@@ -100,9 +100,7 @@ def of_sequences_in_a_kernel():
 
 def with_members_made_anew():
     """A kernel's space with room for no member, so that each question makes all of them again."""
-    setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
-    problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel, cache_mb=0.0)
-    return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
+    return in_a_kernel(cache_mb=0.0)
 
 
 def of_functionals(loss, penalty):
@@ -278,10 +276,17 @@ def test_an_interrupted_run_has_no_deadline_afterward():
 
 
 @pytest.fixture
-def rows_are_seconds(monkeypatch, small_portions):
-    """A clock that moves on by a second with every row that is evaluated, and never else."""
+def clock(monkeypatch):
+    """A clock that moves on when a test says so, and never else."""
     clock = Clock()
     clock.perf_counter = lambda: clock.now
+    monkeypatch.setattr(jit, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def rows_are_seconds(clock, monkeypatch, small_portions):
+    """Every row that is evaluated takes a second."""
     ask, hull_value = WorstCase._answers, HullState.value
 
     def asked(term, space, f, blocks, points):
@@ -293,23 +298,19 @@ def rows_are_seconds(monkeypatch, small_portions):
         clock.now = before + N
         return found
 
-    monkeypatch.setattr(jit, "time", clock)
     monkeypatch.setattr(WorstCase, "_answers", asked)
     monkeypatch.setattr(HullState, "value", valued)
 
 
 @pytest.fixture
-def products_are_seconds(monkeypatch):
-    """A clock that moves on by a second with every product with a Gram matrix, and never else."""
-    clock = Clock()
-    clock.perf_counter = lambda: clock.now
+def products_are_seconds(clock, monkeypatch):
+    """Every product with a Gram matrix takes a second."""
     multiply = Representers._product
 
     def multiplied(system, coefficients):
         clock.now += 1.0
         return multiply(system, coefficients)
 
-    monkeypatch.setattr(jit, "time", clock)
     monkeypatch.setattr(Representers, "_product", multiplied)
 
 

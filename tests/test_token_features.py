@@ -58,22 +58,10 @@ def test_words_without_parts_of_speech_have_word_forms(text):
     features = conll_features(words)
     assert features == conll_features([[(word,) for word in sentence] for sentence in words])
     assert not any("pos[" in name for sentence in features for token in sentence for name in token)
-    assert conll_features([["Mid-1990s", "IBM"]])[0][0] == [
-        "w[0]=Mid-1990s",
-        "w[1]=IBM",
-        "w[0]|w[1]=Mid-1990s|IBM",
-        "lower[0]=mid-1990s",
-        "shape[0]=Xx-0x",
-        "prefix1[0]=M",
-        "prefix2[0]=Mi",
-        "prefix3[0]=Mid",
-        "suffix1[0]=s",
-        "suffix2[0]=0s",
-        "suffix3[0]=90s",
-        "shape[1]=X",
-        "suffix3[1]=IBM",
-        "__BOS__",
-    ]
+    names = "w[0]=Mid-1990s w[1]=IBM w[0]|w[1]=Mid-1990s|IBM lower[0]=mid-1990s shape[0]=Xx-0x "
+    names += "prefix1[0]=M prefix2[0]=Mi prefix3[0]=Mid suffix1[0]=s suffix2[0]=0s suffix3[0]=90s "
+    names += "shape[1]=X suffix3[1]=IBM __BOS__"
+    assert conll_features([["Mid-1990s", "IBM"]])[0][0] == names.split()
 
 
 def test_further_columns_are_features():
@@ -89,11 +77,7 @@ def test_further_columns_are_features():
         ([["a"], [3]], TypeError, "sentence 1, token 0 must be a string"),
         ([["a", ("a", 3)]], TypeError, "sentence 0, token 1 must be a string"),
         ([[()]], TypeError, "sentence 0, token 0 must be a string"),
-        (
-            [["a", ("a", "b")]],
-            ValueError,
-            "sentence 0, token 1 must have the 1 columns of the first token, got 2",
-        ),
+        ([["a", ("a", "b")]], ValueError, "sentence 0, token 1 must have the 1 columns of the first"),
     ],
 )
 def test_invalid_sentences_are_errors_by_position(sentences, error, said):
@@ -141,22 +125,6 @@ def test_features_that_training_lacked_are_dropped():
     assert rows.toarray().tolist() == [[0, 0.5], [1, 0]]
 
 
-def test_values_of_dicts_are_numbers_truths_or_strings():
-    X = [[{"w": "the", "n": 2, "big": True, "x": np.float32(0.5), "odd": np.bool_(True), "no": False}]]
-    vectorizer = TokenVectorizer()
-    (rows,) = vectorizer.fit_transform(X)
-    names = vectorizer.get_feature_names_out().tolist()
-    assert dict(zip(names, rows.toarray()[0].tolist(), strict=True)) == {
-        "w:the": 1.0,
-        "n": 2.0,
-        "big": 1.0,
-        "x": 0.5,
-        "odd": 1.0,
-        "no": 0.0,
-    }
-    assert rows.nnz == 5
-
-
 CRFSUITE = [
     {"word": "the", "length": 3, "title": True, "digits": False, "weight": 0.5},
     {"word": {"prefix": "th", "suffix": ["e", "he"]}, "kinds": {"short", "lower"}},
@@ -189,7 +157,8 @@ def test_dicts_have_the_features_of_python_crfsuite(token):
 
 def test_features_of_dicts_are_flattened():
     vectorizer = TokenVectorizer()
-    (rows,) = vectorizer.fit_transform([CRFSUITE[:3]])
+    (rows,) = vectorizer.fit_transform([CRFSUITE[:4]])
+    assert rows[3].nnz == 6
     assert values_of(vectorizer, rows) == [
         {"word:the": 1.0, "length": 3.0, "title": 1.0, "weight": 0.5},
         {
@@ -200,6 +169,7 @@ def test_features_of_dicts_are_flattened():
             "kinds:short": 1,
         },
         {"next:word:cat": 1.0, "next:kinds:short": 1.0, "next:more:deep:er": 2.0},
+        {":x": 1.0, "a=b:c:d": 1.0, "n": 2.0, "i": 3.0, "b": 1.0, "s:q": 1.0},
     ]
     (again,) = vectorizer.transform(
         [[{"kinds": ("lower", "new"), "word": {"suffix": "e", "length": 3}}]]
@@ -249,11 +219,7 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
         ("the cat", TypeError, "X must be a list of sequences"),
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
         ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
-        (
-            [[["a"]], {"a": 1}],
-            TypeError,
-            r"X\[1\] must be a list of tokens.*: pass one sentence as \[x\]",
-        ),
+        ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens.*: pass one sentence as \[x"),
         ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: tokens must be all dicts or all lists"),
         ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: tokens must be all dicts or all lists"),
         (
