@@ -263,9 +263,11 @@ MOVED = {
 @pytest.mark.parametrize("name", MOVED)
 def test_moved_thresholds(name):
     X, y = counts(seed=3)
-    model = MOVED[name].fit(X, y)
     at = "input" if name in ("pipeline", "search") else "features"
-    check_labels(model, FDrop(2), X, y, dropped(X, 2), at=at)
+    single = name in ("probability", "sigmoid", "isotonic", "naive bayes")
+    for dtype in [np.float64, np.float32][: 1 + single]:
+        model = MOVED[name].fit(X.astype(dtype), y)
+        check_labels(model, FDrop(2), X.astype(dtype), y, dropped(X.astype(dtype), 2), at=at)
 
 
 def doubled(proba):
@@ -337,13 +339,6 @@ def test_certificates_of_sparse_rows_and_texts():
     alone = moved(FrozenEstimator(inner[-1]), 0.6).fit(rows, labels)
     expected = certify(alone, FDrop(1), inner[:-1].transform(rows), labels)
     np.testing.assert_array_equal(certificate.margins, expected.margins)
-
-
-def test_single_precision():
-    X, y = counts(seed=3)
-    for name in ("probability", "sigmoid", "isotonic", "naive bayes"):
-        model = MOVED[name].fit(X.astype(np.float32), y)
-        check_labels(model, FDrop(2), X.astype(np.float32), y, dropped(X.astype(np.float32), 2))
 
 
 def test_thresholds_around_fitted_classifiers_are_certified():

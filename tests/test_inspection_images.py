@@ -178,12 +178,6 @@ class TestWorstCases:
         with pytest.raises(ValueError, match="shape must be .*not square, got None for 6 features"):
             WorstCasesDisplay.from_estimator(Searched(), form(np.ones((2, 6))), [0, 1])
 
-    def test_captions_are_written(self, tmp_path):
-        X = np.eye(4)
-        path = tmp_path / "w.svg"
-        written(X, X, path, titles=["one", "two\nlines", "", "four"])
-        assert all(f"<!-- {word} -->" in path.read_text() for word in ("one", "two", "lines", "four"))
-
     @pytest.mark.parametrize("value", [0.0, -3.0, 7.0])
     def test_images_of_one_value(self, value):
         X = np.full((1, 4), value)

@@ -35,7 +35,7 @@ from structinv import (
     RepresenterRegressor,
     VirtualSVC,
 )
-from structinv.datasets import conll_features, load_table, make_tagged_text
+from structinv.datasets import conll_features, load_conll, make_tagged_text
 from structinv.embeddings import REGISTRY as EMBEDDINGS
 from structinv.estimators import REGISTRY as ESTIMATORS
 from structinv.estimators.base import InvariantEstimator
@@ -420,8 +420,8 @@ class TestTrustedTypes:
         assert_same(family.get_params(), again[0].oracle.get_params())
 
     def test_functions_of_the_package_are_not(self, tmp_path):
-        model = InvariantSVC(kernel=load_table)
-        with pytest.raises(TypeError, match="pickle it, because of structinv.*load_table"):
+        model = InvariantSVC(kernel=load_conll)
+        with pytest.raises(TypeError, match="pickle it, because of structinv.*load_conll"):
             structinv.save(model, tmp_path / "m")
 
     def test_skops_reads_the_file(self, tmp_path):
@@ -578,7 +578,7 @@ class TestRefusals:
         [
             ("os", "system"),
             ("structinv.rows.folder", "RowFolder"),
-            ("structinv.datasets.tables", "load_table"),
+            ("structinv.datasets.conll", "load_conll"),
             ("structinv.oracles", "Box"),
         ],
     )

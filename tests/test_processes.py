@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from functools import cache
-from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -106,15 +105,12 @@ def test_forked_after_a_fit(name, forked):
 
 @pytest.fixture(scope="module")
 def in_workers():
+    cases = [CASE[name] for name in NAMES]
     with parallel_config(backend="loky", n_jobs=2):
-        models = Parallel()(
-            delayed(methodcaller("fit", CASE[name].X, CASE[name].y))(clone(CASE[name].estimator))
-            for name in NAMES
-        )
-        predictions = Parallel()(
-            delayed(methodcaller("predict", CASE[name].X))(model)
-            for name, model in zip(NAMES, models, strict=True)
-        )
+        fits = [delayed(clone(case.estimator).fit)(case.X, case.y) for case in cases]
+        models = Parallel()(fits)
+        guesses = [delayed(model.predict)(case.X) for model, case in zip(models, cases, strict=True)]
+        predictions = Parallel()(guesses)
     return dict(zip(NAMES, zip(models, predictions, strict=True), strict=True))
 
 
