@@ -209,7 +209,7 @@ MODELS = {
     "representers": (
         RepresenterClassifier(
             2.0 * Gaussian(2.0) + Linear(),
-            invariances=[Gradient(), 0.5 * LocalAverage(0.3)],
+            invariances=[Gradient(), LocalAverage(0.3)],
             nu=[0.1, 0.2],
             bias=True,
         ),
@@ -402,7 +402,7 @@ class TestTrustedTypes:
         bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "Combination", "Pair"}
-        bases |= {"ExampleMachine", "WholeExample"}
+        bases |= {"ExampleMachine", "LabelingEstimator", "WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")
         # Stands for the rows of a program; models hold the oracle that was asked.

@@ -20,6 +20,7 @@ from ..kernels.kernel_names import CallableKernel, PrecomputedKernel
 from ..losses.base import MoreauEnvelope
 from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles.cache import Cache
+from ..oracles.images.image_maps import ImageShape
 from ..oracles.text.token_edits import TokenEdits
 from ..solvers.pegasos import StreamSum
 from .stand_ins import StandIn
@@ -31,7 +32,7 @@ _REGISTERED = (kind for family in _FAMILIES for kind in family.REGISTRY.values()
 # A list, not the prefix of the package, so that a file cannot call any other class or function.
 OWN: frozenset[type] = frozenset(each for each in (*_NAMED, *_REGISTERED) if isinstance(each, type)) | {
     *(Affine, BoundFunctional, Cache, CallableKernel, ConcatenatedLoss, Evidence, ImageChanges),
-    *(KernelError, MoreauEnvelope, PatchGrid, PatchScaling, PrecomputedKernel, Product),
+    *(ImageShape, KernelError, MoreauEnvelope, PatchGrid, PatchScaling, PrecomputedKernel, Product),
     *(PSDCorrectedKernel, Representers, Scaled, StandIn, Stream, StreamSum, Sum),
     *(TokenEdits, TokenVectorizer),
 }
