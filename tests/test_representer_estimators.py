@@ -233,15 +233,16 @@ def strokes(n=14, seed=0):
     return X, np.array(["arc", "bar"])[codes]
 
 
-# By the angle in radians.
-TURNS = (180 / np.pi) * Tangents(Rotations(degrees=[-20, 20], shape=SHAPE))
+TURNS = Tangents(Rotations(degrees=[-20, 20], shape=SHAPE))
+# A weight of 2 for tangents by the angle in radians.
+NU = 2.0 * (180 / np.pi) ** 2
 
 
 def test_worst_changes_and_tangents_may_be_mixed():
     X, y = strokes()
     y = np.where(np.arange(14) < 10, y, "")
     model = RepresenterClassifier(
-        oracle=SHIFTS, loss="hinge", invariances=[TURNS], gamma=0.2, C=0.5, nu=2.0, unlabeled="",
+        oracle=SHIFTS, loss="hinge", invariances=[TURNS], gamma=0.2, C=0.5, nu=NU, unlabeled="",
         tol=1e-6, random_state=0,
     ).fit(X, y)  # fmt: skip
     converged(model)
@@ -259,14 +260,14 @@ def test_worst_changes_and_tangents_may_be_mixed():
     worst = [
         np.min(s * model.decision_function(z)) for s, z in zip(signs, SHIFTS.orbit(X), strict=False)
     ]
-    losses = 0.5 * np.sum(np.maximum(0.0, 1.0 - np.array(worst))) + 2.0 * np.sum(slopes[0] ** 2)
+    losses = 0.5 * np.sum(np.maximum(0.0, 1.0 - np.array(worst))) + NU * np.sum(slopes[0] ** 2)
     f = model.solution_.f
     assert model.solution_.primal == pytest.approx(0.5 * f.space.dot(f, f) + losses, rel=1e-9)
 
 
 def slopes_along(model, X, step=1e-5):
     """Derivatives of the decision function along tangents, by differences."""
-    tangents = TURNS.factor * TURNS.functional.oracle.tangents(X)
+    tangents = TURNS.oracle.tangents(X)
     moved = [
         (model.decision_function(X + step * v) - model.decision_function(X - step * v)) / (2 * step)
         for v in np.moveaxis(tangents, 1, 0)

@@ -122,7 +122,7 @@ def images(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     assert_type(svm, InvariantSVC)
     assert_type(svm.certify(X, y), Certificate)
     assert_type(svm.compress(n_support=200), InvariantSVC)
-    penalties: list[Functional] = [Slope(), Gradient() / 2, Tangents(Rotations(interval=(-10, 10)))]
+    penalties: list[Functional] = [Slope(), Gradient(), Tangents(Rotations(interval=(-10, 10)))]
     smooth = RepresenterClassifier(Gaussian(0.25), invariances=penalties, nu=0.1).fit(X, y)
     assert_type(smooth, RepresenterClassifier)
     distances, neighbors = nearest(moves, X, X)
