@@ -29,11 +29,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("thresholds")
     write_texts(folder / "train.jsonl", 400, seed=0)
     write_texts(folder / "test.jsonl", 200, seed=1)
-    for name, seed in (("train", 0), ("test", 1)):
-        X, y = make_mail_like(600, 100, random_state=seed)
-        dump_svmlight_file(
-            X, np.where(y == "spam", 1, -1), str(folder / f"{name}.svm"), zero_based=False
-        )
+    X, y = make_mail_like(600, 100, random_state=0)
+    dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(folder / "train.svm"), zero_based=False)
     succeed("convert", folder / "train.svm", folder / "rows")
     return folder
 
@@ -54,11 +51,10 @@ def test_at_most_the_rate_of_held_out_samples_is_above_the_threshold(folder, tmp
     assert said + f"{n // 5} held-out samples, which training did not use, there are " in out
 
 
-def test_the_threshold_is_that_of_an_unused_fifth(folder, tmp_path):
+def test_all_commands_use_the_threshold_of_an_unused_fifth(folder, tmp_path):
     succeed("fit", folder / "train.jsonl", *DROP, *FAST, "--max-fpr", 0.1, "-o", tmp_path / "m")
-    model = structinv.load(tmp_path / "m")
+    model, saved = structinv.load(tmp_path / "m"), load_model(tmp_path / "m").notes["training"]
     X, y = texts_of(folder / "train.jsonl")
-    saved = load_model(tmp_path / "m").notes["training"]
     found = model.predict(X) == "spam"
     # The model is that of a plain fit on the other rows, but for the intercept.
     scores = model.decision_function(X) - model.intercept_[0]
@@ -66,12 +62,7 @@ def test_the_threshold_is_that_of_an_unused_fifth(folder, tmp_path):
     assert np.isclose(values, -model.intercept_[0], atol=1e-6).any()
     assert saved["held_out_detected"] <= 1
     assert 0 < found[y == "ham"].mean() < 0.3
-
-
-def test_all_commands_use_the_threshold(folder, tmp_path):
-    more = ("--max-fpr", 0.1)
-    succeed("fit", folder / "train.jsonl", *DROP, *FAST, *more, "-o", tmp_path / "m")
-    model, test = structinv.load(tmp_path / "m"), folder / "test.jsonl"
+    test = folder / "test.jsonl"
     X, y = texts_of(test)
     assert succeed("predict", tmp_path / "m", test).split() == model.predict(X).tolist()
     lines = [line.split() for line in succeed("predict", tmp_path / "m", test, "--certify").splitlines()]
@@ -108,25 +99,17 @@ def test_a_threshold_that_makes_texts_without_known_words_positive_is_named(tmp_
         ("train.svm", "--max-fpr 0", "--max-fpr must be above 0 and below 1, such as 0.01, got 0.0"),
         ("train.svm", "--max-fpr 1", "--max-fpr must be above 0 and below 1"),
         ("train.svm", "--max-fpr nan", "--max-fpr must be above 0 and below 1"),
-        (
-            "train.svm",
-            "--max-fpr 0.01",
-            "requires at least 500 samples without the label 1",
-        ),
+        ("train.svm", "--max-fpr 0.01", "requires at least 500 samples without the label 1"),
+        ("tags.conll", "--max-fpr 0.1", "--max-fpr is for rows and texts, but DATA has sentences"),
         ("three", "--max-fpr 0.05", "--max-fpr requires two classes, but DATA has 3"),
     ],
 )
 def test_a_rate_that_cannot_be_set_is_refused_before_training(
     folder, tmp_path, monkeypatch, data, options, message
 ):
+    (folder / "tags.conll").write_text("He PRP O\nran VBD B\n\n" * 20)
     (folder / "three").write_text("1 1:1\n2 2:1\n3 1:1\n" * 40)
     monkeypatch.setattr("structinv.cli.commands.train", None)
     options = options.split()
     line = fail("fit", folder / data, *ROWS, *options, "-o", tmp_path / "m")
     assert message in line
-
-
-def test_sentences_have_no_threshold(tmp_path):
-    (tmp_path / "train.conll").write_text("He PRP O\nran VBD B\n\n" * 20)
-    line = fail("fit", tmp_path / "train.conll", "--max-fpr", 0.1, "-o", tmp_path / "m")
-    assert "--max-fpr is for rows and texts, but DATA has sentences" in line
