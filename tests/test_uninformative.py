@@ -88,15 +88,13 @@ def test_a_tagger_whose_tokens_may_lose_all_they_have_says_so():
     assert model.score(X, y) == 1.0
 
 
-def test_a_function_that_wins_next_to_nothing():
+def test_a_small_function_that_is_right_has_no_warning():
     X = np.array([[1.0], [-1.0]] * 5)
     y = np.array([1, 0] * 5)
     model = InvariantLinearSVC(Box(0.95), C=0.1, fit_intercept=False, tol=1e-6)
-    (found,) = warned(model, X, y)
-    # It is right, and its slope is a twentieth of what it is without changes.
+    # Its slope is a twentieth of that without perturbations.
+    assert not warned(model, X, y)
     assert model.score(X, y) == 1.0
-    assert "improves by less than 1% on that of scores 0" in str(found.message)
-    assert not warned(model.set_params(oracle=Box(0.5)), X, y)
 
 
 def rare(share):

@@ -123,10 +123,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     ConvergenceWarning
         If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If the oracle allows perturbations so large that the fit learns almost nothing. There are two
-        cases. The fit predicts a single class, and a fit without perturbations makes at least 10 % fewer
-        errors. Or the fit improves the objective by less than 1 % of its improvement in a fit without
-        perturbations.
+        If the fit predicts a single class, often because the oracle allows large perturbations.
 
     See Also
     --------

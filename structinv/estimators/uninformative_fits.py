@@ -22,7 +22,7 @@ from .target_labels import label_name
 
 # Minimum relative improvement over the zero function of a fit that ended early.
 NOTHING_GAINED = 1e-3
-# Minimum improvement over the zero function, and minimum explained part of the variance.
+# Minimum explained part of the variance.
 LEAST_SHARE = 0.01
 # Relative gap above which a plane tolerance may be the cause.
 ROUGH_GAP = 0.01
@@ -73,31 +73,23 @@ def scale_of_columns(rows: Any, solution: Solution) -> str:
 def warn_if_uninformative(
     estimator: Any, problem: Problem, objective: Objective, solution: Solution, stacklevel: int
 ) -> None:
-    """Warn if a classifier with perturbations has learned almost nothing.
-
-    Either it predicts one class for all labeled rows, or no function can reduce the objective F by 1 %:
-    ``F(0) - dual < 0.01 F(0)``.
-    """
+    """Warn if a classifier with perturbations predicts one class for all labeled rows."""
     if isinstance(problem.oracle, Identity):
         return
     if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
         # Such a fit has raised a ConvergenceWarning.
         return
     term: Any = objective.terms[0]
-    at_zero = objective.at_zero.upper
     scores = term.scores(objective.space, solution.f).reshape(len(term.labels.codes), -1)
     predicted = term.labels.predict(scores, objective.space.pairwise(solution.f))
-    if np.all(predicted == predicted[0]):
-        right = _share(term, predicted == term.labels.codes)
-        what = (
-            f"all {len(predicted)} training rows are predicted "
-            f"{label_name(term.labels.classes[predicted[0]])} ({right:.0%} correct"
-            f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
-        )
-    elif at_zero - solution.dual < LEAST_SHARE * at_zero:
-        what = f"the objective improves by less than {LEAST_SHARE:.0%} on that of scores 0"
-    else:
+    if np.any(predicted != predicted[0]):
         return
+    right = _share(term, predicted == term.labels.codes)
+    what = (
+        f"all {len(predicted)} training rows are predicted "
+        f"{label_name(term.labels.classes[predicted[0]])} ({right:.0%} correct"
+        f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
+    )
     # Both a plane tolerance and perturbations can make a fit uninformative.
     within = solution.status is Status.WITHIN_PLANE_TOL and solution.relative_gap > ROUGH_GAP
     changes = f"{term.oracle}{', with this plane_tol,' if within else ''}"
