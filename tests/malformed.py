@@ -24,7 +24,7 @@ from structinv.oracles.base import BoundOracle
 from structinv.oracles.listed_changes import ListedChanges
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Structure
+from structinv.structures import Binary, RowStructure, Structure
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
@@ -304,18 +304,23 @@ class SpoiltFamily(Functional):
 
 class SpoiltStructure(Structure):
     rowwise = True
+    functions = view_of("functions")
 
     def __init__(self, damage, sound):
         self.damage = damage
         self.sound = sound
 
-    def functions(self, n_labels):
-        return self.sound.functions(n_labels)
-
     def decode(self, potentials, pairwise, layout):
         best = potentials.max(axis=1)
         return self.damage(
             "decode", replace(self.sound.decode(potentials, pairwise, layout), upper=best)
+        )
+
+    def separate(self, competitors, found, pairwise, layout):
+        if self.damage.view == "decode":
+            return super().separate(competitors, found, pairwise, layout)
+        return self.damage(
+            "separate", RowStructure.separate(self.sound, competitors, found, pairwise, layout)
         )
 
 
@@ -364,6 +369,8 @@ FIELDS: dict[str, tuple[str | None, ...]] = {
     "graded_support": (None, "points", "rho"),
     "partials": (None, "entry"),
     "decode": (None, "labels", "upper"),
+    "separate": (None, "labels", "upper"),
+    "functions": (None, "outputs", "signs"),
 }
 PARTS = {
     "Values": ("points", "mix", "blur"),
@@ -411,7 +418,7 @@ def draw(seed: int) -> Case:
     views = {
         "oracle": ASKED,
         "kernel": ["matrix", "diagonal", "lipschitz", "partials"],
-        "structure": ["decode"],
+        "structure": ["decode", "separate", "functions"],
     }
     view = _pick(rng, views[plugin])
     field = _pick(rng, FIELDS.get(view, (None,)))
@@ -428,7 +435,7 @@ def draw(seed: int) -> Case:
     elif plugin == "kernel":
         machine = _pick(rng, ["kernel", "kernel certify", "virtual", "representer", "gradients"])
         more = {"machine": machine, "sound": _pick(rng, ["list", "cover"])}
-    elif field == "labels":
+    elif field in ("labels", "outputs"):
         damage = _pick(rng, INDICES)
     if plugin == "structure":
         more = {"sound": _pick(rng, ["binary", "classes"])}

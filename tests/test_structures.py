@@ -162,6 +162,16 @@ def test_a_training_labeling_that_is_forbidden_is_named():
         WorstCase(X, y, Identity(), structure, layout=layout)
 
 
+class Narrow(Sequence):
+    def best_by_wrong(self, potentials, codes, pairwise, layout):
+        return super().best_by_wrong(potentials, codes, pairwise, layout)[:, :-1]
+
+
+def test_best_by_wrong_of_wrong_shape_raises():
+    with pytest.raises(ValueError, match=r"Narrow\.best_by_wrong must return scores of shape"):
+        check_structure(Narrow())
+
+
 class Squares(ExplicitSpace):
     """Linear functions of squared features, as in a third-party space."""
 

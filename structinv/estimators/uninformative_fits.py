@@ -73,7 +73,7 @@ def scale_of_columns(rows: Any, solution: Solution) -> str:
 def warn_if_uninformative(
     estimator: Any, problem: Problem, objective: Objective, solution: Solution, stacklevel: int
 ) -> None:
-    """Warn if a classifier with perturbations predicts one class for all labeled rows."""
+    """Warn if a classifier with perturbations predicts one class for all rows."""
     if isinstance(problem.oracle, Identity):
         return
     if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):

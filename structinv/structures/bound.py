@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, refuse_masked
 from ..utils.parameters import brief, places_of
-from .checked_structure import decoded, features, n_pairwise, runner_up
+from . import checked_structure
 from .decodings import Competitors, Decoding, Separation
 from .layout import Layout, laid_out
 
@@ -53,9 +53,9 @@ class BoundStructure:
                 raise ValueError(f"layout must be None for {name}, whose examples are single rows")
         structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
-        self.functions = structure.functions(n_labels)
+        self.functions = checked_structure.functions(structure, n_labels)
         self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
-        self.n_pairwise = n_pairwise(structure, n_labels)
+        self.n_pairwise = checked_structure.n_pairwise(structure, n_labels)
         if layout is None and (self.n_pairwise or not structure.rowwise):
             # Each row is an example, and its labeling has features.
             self.layout = Layout.of_rows(len(self.codes))
@@ -109,7 +109,7 @@ class BoundStructure:
     def allowed(self) -> np.ndarray:
         """Return True for each block whose true labeling is allowed, (n_blocks,)."""
         layout = laid_out(self.layout, len(self.codes))
-        return np.asarray(self.structure.allows(self.codes, layout, self.n_labels), dtype=bool)
+        return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 
     def competitors(self, rows: Rows = ALL_ROWS) -> Competitors:
         """Return the true labels and costs of some rows."""
@@ -121,7 +121,7 @@ class BoundStructure:
     ) -> Separation:
         """Return the loss-augmented argmax of each block."""
         known = laid_out(layout, len(competitors))
-        return self.structure.separate(competitors, found, pairwise, known)
+        return checked_structure.separated(self.structure, competitors, found, pairwise, known)
 
     def as_fractional(self, chosen: Separation, layout: Layout) -> Separation:
         """Return the labelings in fractional form; whole labels have the fraction 1."""
@@ -156,10 +156,10 @@ class BoundStructure:
         return chosen.features @ pairwise - true_score
 
     def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
-        return self.structure.pairwise_score(labels, pairwise, layout, self.n_labels)
+        return checked_structure.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
-        return features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
+        return checked_structure.features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
 
     def predict(
         self, scores: np.ndarray, pairwise: np.ndarray | None = None, layout: Layout | None = None
@@ -176,7 +176,7 @@ class BoundStructure:
     ) -> Decoding:
         """Return the best labeling other than `codes`, and an upper bound of its score."""
         known = laid_out(layout, len(codes))
-        return runner_up(self.structure, potentials, codes, pairwise, known)
+        return checked_structure.runner_up(self.structure, potentials, codes, pairwise, known)
 
     def most_wrong(
         self,
@@ -187,7 +187,9 @@ class BoundStructure:
         layout: Layout,
     ) -> np.ndarray:
         """Bound the number of wrong rows in a sufficient labeling of each block."""
-        return self.structure.most_wrong(potentials, codes, thresholds, pairwise, layout)
+        return checked_structure.most_wrong(
+            self.structure, potentials, codes, thresholds, pairwise, layout
+        )
 
 
 def predicted(
@@ -204,9 +206,9 @@ def predicted(
     if layout is not None:
         check_layout(layout, len(scores))
     known = laid_out(layout, len(scores))
-    potentials = structure.functions(n_labels).scores(scores)
+    potentials = checked_structure.functions(structure, n_labels).scores(scores)
     weights = np.zeros(0) if pairwise is None else pairwise
-    return decoded(structure, potentials, weights, known).labels
+    return checked_structure.decoded(structure, potentials, weights, known).labels
 
 
 def check_layout(layout: Layout, n_rows: int) -> None:

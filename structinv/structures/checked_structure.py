@@ -1,4 +1,7 @@
-"""Calls of structures with validation of what every third-party class implements."""
+"""Calls of structures with validation of the results of third-party classes.
+
+Each function calls one method. Results of classes of this package are returned unchanged.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import scipy.sparse as sp
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
-from .decodings import Decoding
+from .decodings import Competitors, Decoding, LabelFunctions, Separation
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -37,6 +40,29 @@ def decoded(
     return replace(decoding, upper=np.where(unbounded, np.inf, upper))
 
 
+def separated(
+    structure: Structure, competitors: Competitors, violations: Any, pairwise: np.ndarray, layout: Layout
+) -> Separation:
+    """Call ``structure.separate(competitors, found, pairwise, layout)``."""
+    separation = structure.separate(competitors, violations, pairwise, layout)
+    if not plugins.is_third_party(structure):
+        return separation
+    source = plugins.method(structure, "separate")
+    if not isinstance(separation, Separation):
+        raise TypeError(f"{source} must return a Separation, got {type(separation).__name__}")
+    shape, blocks = np.shape(violations.gains), (len(layout),)
+    labels = plugins.integers(source, "labels", separation.labels, shape[:1], shape[1])
+    upper = plugins.numbers(source, "upper", separation.upper, blocks, finite=False)
+    if np.any(upper == -np.inf):
+        raise ValueError(f"{source} must return upper above -infinity")
+    scale = separation.scale
+    if scale is not None:
+        scale = plugins.numbers(source, "scale", scale, blocks)
+    levels = _levels(source, separation.levels, shape, layout)
+    fractions = _fractions(source, separation, shape[:2], (len(layout), len(pairwise)))
+    return Separation(labels, upper, scale, levels, *fractions)
+
+
 def runner_up(
     structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
@@ -54,12 +80,61 @@ def runner_up(
     return Decoding(decoding.labels, upper, decoding.levels)
 
 
+def best_by_wrong(
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
+) -> np.ndarray | None:
+    """Call ``structure.best_by_wrong(potentials, codes, pairwise, layout)``."""
+    found = structure.best_by_wrong(potentials, codes, pairwise, layout)
+    if found is None or not plugins.is_third_party(structure):
+        return found
+    source = plugins.method(structure, "best_by_wrong")
+    shape = (len(layout), int(layout.lengths.max()) + 1)
+    return plugins.numbers(source, "scores", found, shape, finite=False)
+
+
+def most_wrong(
+    structure: Structure,
+    potentials: np.ndarray,
+    codes: np.ndarray,
+    thresholds: np.ndarray,
+    pairwise: np.ndarray,
+    layout: Layout,
+) -> np.ndarray:
+    """Call ``structure.most_wrong(potentials, codes, thresholds, pairwise, layout)``."""
+    found = structure.most_wrong(potentials, codes, thresholds, pairwise, layout)
+    if not plugins.is_third_party(structure):
+        return found
+    source, most = plugins.method(structure, "most_wrong"), int(layout.lengths.max()) + 1
+    return plugins.integers(source, "counts", found, (len(layout),), most)
+
+
+def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
+    """Call ``structure.allows(labels, layout, n_labels)``."""
+    is_allowed: Any = structure.allows(labels, layout, n_labels)
+    if not plugins.is_third_party(structure):
+        return is_allowed
+    source = plugins.method(structure, "allows")
+    return plugins.numbers(source, "allows", np.asarray(is_allowed, np.float64), (len(layout),)) > 0
+
+
 def n_pairwise(structure: Structure, n_labels: int) -> int:
     """Call ``structure.n_pairwise(n_labels)``."""
     number: Any = structure.n_pairwise(n_labels)
     if not plugins.is_third_party(structure):
         return number
     return int(plugins.number(plugins.method(structure, "n_pairwise"), "n_pairwise", number, least=0))
+
+
+def functions(structure: Structure, n_labels: int) -> LabelFunctions:
+    """Call ``structure.functions(n_labels)``."""
+    by_label = structure.functions(n_labels)
+    if not plugins.is_third_party(structure):
+        return by_label
+    source = plugins.method(structure, "functions")
+    if not isinstance(by_label, LabelFunctions):
+        raise TypeError(f"{source} must return LabelFunctions, got {type(by_label).__name__}")
+    outputs = plugins.integers(source, "outputs", by_label.outputs, (n_labels,), n_labels)
+    return LabelFunctions(outputs, plugins.numbers(source, "signs", by_label.signs, (n_labels,)))
 
 
 def features(
@@ -70,6 +145,18 @@ def features(
     if not plugins.is_third_party(structure):
         return result
     return _features(plugins.method(structure, "features"), result, (len(layout), size))
+
+
+def pairwise_score(
+    structure: Structure, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
+) -> np.ndarray:
+    """Call ``structure.pairwise_score(labels, pairwise, layout, n_labels)``."""
+    scores = structure.pairwise_score(labels, pairwise, layout, n_labels)
+    if not plugins.is_third_party(structure):
+        return scores
+    return plugins.numbers(
+        plugins.method(structure, "pairwise_score"), "pairwise_score", scores, (len(layout),)
+    )
 
 
 def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix
-from .checked_structure import decoded, without_infinities
+from .checked_structure import best_by_wrong, decoded, without_infinities
 from .decodings import Competitors, Decoding, Separation
 from .layout import Layout
 
@@ -157,7 +157,7 @@ def _scores_by_wrong(
     lengths = layout.lengths.astype(np.float64)
     if np.sum(lengths**2) * potentials[0].size * potentials.shape[1] > MOST_STEPS:
         return None
-    return structure.best_by_wrong(potentials, codes, pairwise, layout)
+    return best_by_wrong(structure, potentials, codes, pairwise, layout)
 
 
 def _most_wrong_by_decoding(
