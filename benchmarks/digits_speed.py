@@ -1,33 +1,16 @@
 """Time, memory and support vectors of models of digits, compared with SVC.
 
-Rules of the comparison:
+The protocol is in `docs/evidence/speed.md`. Nothing is tuned here. structinv and the reference alternate in
+one process, and every kernel is compiled or loaded before a clock starts. Run with ``taskset -c 0`` for one
+processor and one BLAS thread.
 
-- 50 digits per class of MNIST's training images (``--seed``), the 20 transformations of Teo et al. 2007
-  (21 variants per image), Gaussian kernel, gamma 0.02 and C 10 for all, float32. Nothing is tuned here.
 - ``--per-class``, ``--side`` and ``--tol`` change sizes. Images of 16 x 16 pixels are those of 28 x 28
   averaged over areas. gamma is 0.02 times 784 / pixels.
-- structinv and the reference alternate in one process. Times are medians over the repeats. Every kernel
-  is compiled or loaded before a clock starts.
-- Times are wall time with the default threads of all libraries. The first line has the number of
-  processors and of BLAS threads. Run with ``taskset -c 0`` for one of each.
-- ``--quick`` has 10 digits per class, one repeat, and part of the images. It is for a trial run only.
-
-Lines of the table, for ``--rows``:
-
-- fit: InvariantSVC to a relative gap of 0.01. The reference is SVC on precomputed virtual samples, with
-  a cache for all of its kernel.
-- support: distinct support vectors divided by those of VirtualSVC, with the errors of both on the test
-  images. Fits have `plane_tol` 0 or above. The fit with 0 is also compressed by
-  ``compress(n_support=...)`` to fractions of the number of VirtualSVC, with default options. Errors on
-  10000 unused training images serve to choose the fraction.
-- predict: the 10000 test images, compared with ``SVC.predict`` of VirtualSVC. libsvm evaluates kernels
-  pair by pair. A second line has the same votes by matrix products (`digits.votes`, float64).
-- oracle: one pass of the linear multiclass objective over the 60000 training images at a fixed random
-  f, values only and with planes. The reference is the product of the images with a (784, 210) matrix:
-  10 classes times 21 variants, without structure.
-- memory: the rise of the resident memory during `fit` of InvariantLinearSVC on these images (188 MB), C
-  0.01, compiled kernels, see `speed.py`. Linux only. The fit ends at a relative gap of 0.1 or after
-  ``--memory-seconds``. Memory of solvers with planes grows with the passes; the note has their number.
+- support: errors on 10000 unused training images serve to choose the fraction of ``compress``.
+- predict: a second line has the votes of libsvm by matrix products (`digits.votes`, float64).
+- oracle: one pass of the linear multiclass objective over the 60000 images at a fixed random f. The
+  reference is the product of the images with a (784, 210) matrix: 10 classes times 21 variants.
+- memory: the rise of the resident memory during a linear fit. Linux only.
 """
 
 from __future__ import annotations
@@ -252,20 +235,17 @@ def machine() -> str:
 def load(options: argparse.Namespace) -> Bench:
     """Load images, and run small fits so that every kernel is compiled."""
     train, test = (shrink(load_mnist(options.data, part), options.side) for part in ("train", "t10k"))
-    size, repeats, often = (10, 1, 1) if options.quick else (options.per_class, options.repeats, 5)
     few = draw_rows(train[1], 3, options.seed)
     nothing = train[0][:0], train[1][:0]
     small = Bench(train, test, (train[0][few], train[1][few]), nothing, 1, 1, options.tol)
     small.invariant(0.1).compress(n_support=10, max_iter=1)
     small.fits[1].predict(test[0][:10])
-    chosen = draw_rows(train[1], size, options.seed)
+    chosen = draw_rows(train[1], options.per_class, options.seed)
     some = train[0][chosen], train[1][chosen]
     rest = np.setdiff1d(np.arange(len(train[1])), chosen)
-    rest = np.random.default_rng(options.seed).permutation(rest)[: 1000 if options.quick else 10000]
+    rest = np.random.default_rng(options.seed).permutation(rest)[:10000]
     held_out = train[0][rest], train[1][rest]
-    if options.quick:
-        train, test = (train[0][:6000], train[1][:6000]), (test[0][:1000], test[1][:1000])
-    return Bench(train, test, some, held_out, repeats, often, options.tol)
+    return Bench(train, test, some, held_out, options.repeats, 5, options.tol)
 
 
 def run(bench: Bench, options: argparse.Namespace) -> list[Line]:
@@ -290,7 +270,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--per-class", type=int, default=50, help="digits per class")
     parser.add_argument("--side", type=int, default=SIDE, help="pixels a side, at most 28")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative gap of the fits")
-    parser.add_argument("--quick", action="store_true", help="small and once")
     parser.add_argument("--memory-seconds", type=float, default=60.0, help="limit of a linear fit")
     parser.add_argument("--child", choices=("bmrm", "auto"), help=argparse.SUPPRESS)
     parser.add_argument("--images", type=int, default=60000, help=argparse.SUPPRESS)

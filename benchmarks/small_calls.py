@@ -1,20 +1,14 @@
 """Time of small calls: predictions of one sample, imports, the command line.
 
-Rules of the comparison:
+Rows are generated. structinv and the reference alternate in one process, compiled in advance. The table has
+the medians and the minima of the repeats.
 
-- Rows are generated. structinv and the reference alternate in one process, and every function is
-  compiled or loaded before a clock starts.
-- rows: microseconds of `predict` on one row, means of 50 calls. The reference is the same call of
-  scikit-learn's LinearSVC and SVC. Run with ``OMP_NUM_THREADS=1``.
-- many: microseconds of `predict` of linear models on all their rows, 20000 dense or 600 sparse ones.
-- import: seconds of a new process with ``import structinv``. The reference is one that imports all
-  modules of scikit-learn that this loads. The note has the share of Numba and that of structinv,
-  measured in a process.
-- command: seconds of ``structinv predict`` on 100 rows in a new process. The reference is one that
-  imports those modules and skops, which reads model files. This is a lower bound of any command.
-- Files that Python and Numba compile are kept, regardless of the environment.
-
-Times are medians over the repeats. The table also has the minimum, for busy computers.
+- rows: microseconds of `predict` on one row. Run with ``OMP_NUM_THREADS=1``.
+- many: microseconds of `predict` of linear models on 20000 dense or 600 sparse rows.
+- import: seconds of a new process with ``import structinv``. The reference imports all modules of
+  scikit-learn that this loads.
+- command: seconds of ``structinv predict`` on 100 rows in a new process. The reference imports those
+  modules and skops.
 """
 
 from __future__ import annotations
