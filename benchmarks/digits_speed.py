@@ -1,7 +1,7 @@
 """Time, memory and support vectors of models of digits, compared with SVC.
 
-The protocol is in `docs/evidence/speed.md`. Nothing is tuned here. structinv and the reference alternate in
-one process, and every kernel is compiled or loaded before a clock starts. Run with ``taskset -c 0`` for one
+The protocol is in `docs/evidence/speed.md`. Nothing is tuned. structinv and the reference alternate in
+one process, and every kernel is compiled or loaded before a clock starts. ``taskset -c 0`` gives one
 processor and one BLAS thread.
 
 - ``--per-class``, ``--side`` and ``--tol`` change sizes. Images of 16 x 16 pixels are those of 28 x 28

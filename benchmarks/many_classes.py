@@ -1,20 +1,9 @@
 """Joint losses of many classes, compared with liblinear's Crammer-Singer SVM.
 
-Rules of the comparison:
-
-- Rows of MNIST (pixels / 255), and sparse text from a generator with a seed. Words have Zipf's
-  distribution; three in ten belong to the topic of the row's class. Rows have logarithmic counts and
-  unit length.
-- There is no intercept, and C is the same for all. Every kernel is compiled or loaded before a clock
-  starts.
-- liblinear is ``LinearSVC(multi_class="crammer_singer", fit_intercept=False)``. It has the loosest
-  `tol` of 1, 0.5, 0.2, 0.1, ... with an objective at most 1 % above the best known value. This is that
-  of structinv at a relative gap of `--tight`. The search for `tol` is not timed; the conversion of rows
-  is.
-- structinv ends at a certified relative gap of 1e-2. Times include sweeps, the final value over all
-  labels and all preparation.
-- Memory is the peak rise of the resident memory during the fit of structinv, in GB. Linux only.
-- With ``STRUCTINV_CPU_TIME=1`` in the environment, times are processor time instead of wall time.
+MNIST, and sparse text from a seed: words of Zipf's distribution, three in ten from the topic of the
+class, as logarithmic counts of unit length. No intercept. structinv ends at a relative gap of 1e-2, with all its
+work. liblinear has the loosest `tol` with an objective at most 1 % above that of structinv at a gap of
+`--tight`. With ``STRUCTINV_CPU_TIME=1``, times are processor time. Memory is in GB, on Linux only.
 """
 
 from __future__ import annotations

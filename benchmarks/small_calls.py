@@ -1,7 +1,7 @@
 """Time of small calls: predictions of one sample, imports, the command line.
 
-Rows are generated. structinv and the reference alternate in one process, compiled in advance. The table has
-the medians and the minima of the repeats.
+Rows are generated. structinv and the reference alternate in one process, compiled in advance. The table
+has the medians and the minima of the repeats.
 
 - rows: microseconds of `predict` on one row. Run with ``OMP_NUM_THREADS=1``.
 - many: microseconds of `predict` of linear models on 20000 dense or 600 sparse rows.
