@@ -1,8 +1,8 @@
 """Joint losses of many classes, compared with liblinear's Crammer-Singer SVM.
 
 MNIST, and sparse text from a seed: words of Zipf's distribution, three in ten from the topic of the
-class, as logarithmic counts of unit length. No intercept. structinv ends at a relative gap of 1e-2, with all its
-work. liblinear has the loosest `tol` with an objective at most 1 % above that of structinv at a gap of
+class, as logarithmic counts of unit length. No intercept. structinv ends at a relative gap of 1e-2.
+liblinear has the loosest `tol` with an objective at most 1 % above that of structinv at a gap of
 `--tight`. With ``STRUCTINV_CPU_TIME=1``, times are processor time. Memory is in GB, on Linux only.
 """
 
