@@ -7,6 +7,8 @@ import lzma
 import numpy as np
 import pytest
 
+import structinv
+from structinv import InvariantLinearSVC
 from structinv.cli.data import Format, read, with_features, with_tokens
 from structinv.rows import RowWriter
 
@@ -196,3 +198,27 @@ def test_a_model_of_rows_refuses_texts(tmp_path):
     line = fail("predict", tmp_path / "m", written(tmp_path, '{"text": "a"}'))
     assert "MODEL takes rows, but" in line
     assert line.endswith("has texts")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 1:2 3000000000:1\n", "numbers of features must be at most 2147483646"),
+        ("a,b,label\n1,2,x\n2,3,\n", "the label of sample 1, counted from 0, is empty"),
+    ],
+)
+def test_numbers_and_labels_that_no_model_can_take_are_named(tmp_path, content, message):
+    assert message in fail("fit", written(tmp_path, content), "-o", tmp_path / "m")
+
+
+def test_json_lines_are_no_sentences(tmp_path):
+    with pytest.raises(ValueError, match="has JSON lines, not sentences in columns"):
+        samples(tmp_path, '{"text": "free money"}\n', format=Format.CONLL)
+
+
+def test_models_of_data_frames_have_no_warning_of_names(tmp_path):
+    model = InvariantLinearSVC(random_state=0).fit(np.eye(5), [0, 1, 0, 1, 0])
+    model.feature_names_in_ = np.array(list("abcde"), dtype=object)
+    structinv.save(model, tmp_path / "m")
+    path = written(tmp_path, "e,d,c,b,a\n1,2,3,4,5\n")
+    assert "feature names" not in run("predict", tmp_path / "m", path).stderr

@@ -91,6 +91,8 @@ def _parsed(
         raise ValueError(f"{name} is empty")
     format = format or _format_of(Path(name), content)
     if format is Format.CONLL:
+        if content.lstrip().startswith(b'{"'):
+            raise ValueError(f"{name} has JSON lines, not sentences in columns")
         stream: Any = BytesIO(content)
         stream.name = name
         return Samples(name, "sentences", None, sentences=load_conll(stream, labeled=False)[0])
@@ -125,9 +127,11 @@ def svmlight_rows(
         return load_svmlight_file(
             BytesIO(content), n_features=n_features, zero_based=first_feature == 0, dtype=dtype
         )
+    except OverflowError:
+        raise ValueError(f"numbers of features must be at most {2**31 - 2}") from None
     except ValueError as error:
         hint = ": pass --zero-based" if "Invalid index 0" in str(error) else ""
-        raise ValueError(f"{shown(error, 200)}{hint}") from None
+        raise ValueError(f"{shown(error, 200).rstrip('.')}{hint}") from None
 
 
 def _json(text: str, name: str, label_key: str) -> Samples:
@@ -213,7 +217,10 @@ def _numbers(
 def _labels(columns: Mapping[str, Sequence[str]], label_key: str) -> tuple[Any, str]:
     """Return the labels of a table, or None with the reason."""
     if label_key in columns:
-        return np.array([cell.strip() for cell in columns[label_key]]), ""
+        labels = [cell.strip() for cell in columns[label_key]]
+        if "" in labels:
+            return None, f"the label of sample {labels.index('')}, counted from 0, is empty"
+        return np.array(labels), ""
     return None, f"it has no column {label_key!r}, only {listed(columns)}. Pass --label-key"
 
 
@@ -236,6 +243,8 @@ def with_features(samples: Samples, notes: dict[str, Any], n_features: int, igno
         X = _in_sequence(samples, notes["columns"], ignore_new)
     elif sparse.issparse(X) and (ignore_new or X.shape[1] < n_features):
         X.resize(X.shape[0], n_features)
+    elif X.shape[1] < n_features:
+        advice = "pass DATA with all features of the training"
     if X.shape[1] != n_features:
         raise ValueError(
             f"{samples.name} has {X.shape[1]} features, but MODEL has {n_features}: {advice}"

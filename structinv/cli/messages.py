@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.status import Status
 
 from ..estimators.fit_progress import iterations_shown_by
+from ..other_models.linear_models import without_names
 from ..utils.printing import Quiet
 from ..utils.texts import shown
 from .writing import drop_the_rest_of_the_output
@@ -42,7 +43,8 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
             # A label with characters that the terminal lacks must not stop the command.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with warnings.catch_warnings():
+            # Columns of files are matched by name before the model reads them.
+            with without_names():
                 warnings.showwarning = _show_warning
                 command(*args, **kwargs)
             sys.stdout.flush()

@@ -22,6 +22,7 @@ from .naive_bayes import is_naive_bayes, naive_bayes_scores
 EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
 # Scores computed in another sequence may differ by the rounding errors of both.
 ORDERS = 2.0
+WITHOUT_NAMES = "X does not have valid feature names"
 # Number of given rows from which probes are made.
 PROBED = 32
 MULTIPLES = (-1.0, 0.0, 0.5, 1000.0)
@@ -224,7 +225,7 @@ def probes(scores: Affine, rows: Matrix) -> Matrix:
 def without_names() -> Iterator[None]:
     """Suppress the warning of models that were fitted on data frames and read arrays."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        warnings.filterwarnings("ignore", WITHOUT_NAMES, UserWarning)
         yield
 
 

@@ -21,6 +21,7 @@ from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..other_models.layers import names_after, opened, transformed
+from ..other_models.linear_models import WITHOUT_NAMES
 from ..other_models.text_features import other_edits, warn_of_text_edits
 from ..persistence.model_files import check_path, check_writable
 from ..structures import Sequence as SequenceStructure
@@ -208,6 +209,7 @@ def page(
     numbers = check_numbers(subject.oracle, n_changes)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", WITHOUT_NAMES, UserWarning)
         sections, own = _sections(subject, numbers, n_examples)
     found = {str(each.message): each for each in caught}
     for each in found.values():
