@@ -75,6 +75,8 @@ def select_changes(
     GridSearchCV
         The fitted search. `best_params_` is the best setting, and `best_estimator_` has it and is fitted
         to all samples. `cv_results_` has the means "mean_test_clean" and "mean_test_certified".
+        Call `best_estimator_.score` for other samples: scikit-learn has no `score` for searches with a
+        rule.
 
     Raises
     ------
