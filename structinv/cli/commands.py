@@ -233,11 +233,12 @@ def explain(
     if not 0 <= row < n_rows:
         raise ValueError(f"--row must be between 0 and {n_rows - 1} for {data}, got {row}")
     X = some_rows(samples.X, np.array([row]))
-    label = saved.model.predict(X)[0] if samples.y is None else saved.labels(samples)[row]
+    guess = saved.model.predict(X)[0]
+    label = guess if samples.y is None else saved.labels(samples)[row]
     found = explain_edit(saved.model, X, [label], feature_names=saved.feature_names(samples))
     state = f"label {label_name(label)}" if samples.y is not None else "no label"
-    console, guess = Console(), label_name(saved.model.predict(X)[0])
-    print_line(console, f"Row {row}: {state}, predicted {guess}; {described(saved.oracle)}")
+    console = Console()
+    print_line(console, f"Row {row}: {state}, predicted {label_name(guess)}; {described(saved.oracle)}")
     print_text(console, str(found))
 
 

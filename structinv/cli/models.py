@@ -14,7 +14,7 @@ from ..estimators import InvariantStructuredSVC
 from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..other_models.layers import layers
-from ..persistence.model_files import read_model, versions_in
+from ..persistence.model_files import read_model
 from ..report.subject import Subject
 from ..report.writing import subject_of
 from ..rows import RowFolder
@@ -100,15 +100,16 @@ class SavedModel:
 def load_model(path: Path) -> SavedModel:
     """Read a model file."""
     content = path.read_bytes()
-    model, notes = read_model(content, str(path))
-    versions = versions_in(content, str(path)).items()
+    model, header = read_model(content, str(path))
     facts = {
         "Model file": str(path),
         "Model file, SHA-256": sha256(content).hexdigest(),
-        "Fitted with": ", ".join(f"{library} {number}" for library, number in versions),
+        "Fitted with": ", ".join(
+            f"{library} {number}" for library, number in header["libraries"].items()
+        ),
         "Date of the fit": "not stored in model files",
     }
-    return SavedModel(model, notes, facts)
+    return SavedModel(model, header["notes"], facts)
 
 
 def data_facts(data: Path, samples: Samples) -> dict[str, str]:

@@ -240,7 +240,7 @@ def _package() -> Any:
 
 
 def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any, dict[str, Any]]:
-    """Return the model in the content of a file, and the notes."""
+    """Return the model in the content of a file, and its header: libraries and notes."""
     import skops.io
 
     page = _read_page(data, name)
@@ -255,7 +255,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
             f"source of the file, call structinv.load(path, trusted={_short_list(refused)})"
         )
     try:
-        return skops.io.loads(data, trusted=known), page["notes"]
+        return skops.io.loads(data, trusted=known), page
     except (ImportError, AttributeError) as error:
         hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
         raise ValueError(f"{name} requires an unavailable class: {_short(error)}{hint}") from None
@@ -263,11 +263,6 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
         raise ValueError(
             f"{name} cannot be read: {_short(error)} (it was written with {_listed(page)})"
         ) from None
-
-
-def versions_in(data: bytes, name: str) -> dict[str, str]:
-    """Return the versions of the libraries that wrote a model file, by name."""
-    return {str(key): str(value) for key, value in _read_page(data, name)["libraries"].items()}
 
 
 def _read_page(data: bytes, name: str) -> dict[str, Any]:
