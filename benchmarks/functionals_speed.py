@@ -33,7 +33,7 @@ from scipy.spatial.distance import pdist
 from speed import NOW, memory_mark, take_turns
 
 from structinv.functionals import Evaluation, Gradient
-from structinv.functionals.applied_families import FamilyFunctionals
+from structinv.functionals.families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Kernel, Matern, Polynomial
 from structinv.losses import Logistic, ScalarLoss, Squared, SquaredHinge

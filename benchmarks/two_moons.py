@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from structinv import RepresenterClassifier
 from structinv.functionals import Evaluation, Gradient
-from structinv.functionals.applied_families import FamilyFunctionals
+from structinv.functionals.families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import EpsilonInsensitive, Hinge

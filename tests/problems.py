@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from structinv.functionals.applied_families import Functionals
+from structinv.functionals.families import Functionals
 from structinv.oracles import InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace

@@ -23,7 +23,7 @@ from structinv import (
 from structinv.oracles import Box, FiniteOracle, Support
 from structinv.oracles.base import InvarianceOracle
 from structinv.solvers import REGISTRY, FrankWolfe, Iterations, Status, solve
-from structinv.solvers.interruption import interrupts
+from structinv.solvers.loop import interrupts
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase

@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from structinv.dual import dual_state
 from structinv.dual.case import Case
-from structinv.dual.hull_state import HullState
-from structinv.dual.label_state import LabelState
+from structinv.dual.hull_state import HullState, LabelState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FDrop, FScale, Identity
 from structinv.oracles.checked_oracle import bind

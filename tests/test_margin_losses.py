@@ -23,7 +23,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
-from structinv.terms.worst_margin import WorstMargin
+from structinv.terms.worst_case import WorstMargin
 
 from .covering import slow_unless
 from .kernel_problems import KERNELS, over_members

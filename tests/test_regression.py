@@ -13,8 +13,8 @@ from structinv.dual import dual_state, refusals
 from structinv.dual.case import Case
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
+from structinv.dual.plain_rows import TubeState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.dual.tube_state import TubeState
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.warm_start import sound_start

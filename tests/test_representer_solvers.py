@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv.functionals import Evaluation, Folded, Gradient, Tangents
-from structinv.functionals.applied_families import FamilyFunctionals
+from structinv.functionals.families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structinv.functionals import Gradient
-from structinv.functionals.applied_families import FamilyFunctionals
+from structinv.functionals.families import FamilyFunctionals
 from structinv.kernels import Linear
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import AtomRows, KernelSpace

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.oracles.affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
-from structinv.oracles.identity_hull import IdentityHull
+from structinv.oracles.hulls import IdentityHull
 
 N, D, T = 24, 6, 3
 CASES = [

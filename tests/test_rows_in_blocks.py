@@ -26,9 +26,8 @@ from structinv import (
 )
 from structinv.datasets import make_mail_like
 from structinv.dual import chosen, dual_state
-from structinv.dual.block_state import BlockState
+from structinv.dual.block_state import BlockState, PackedStore
 from structinv.dual.case import Case
-from structinv.dual.packed_store import PackedStore
 from structinv.estimators.row_inputs import as_bytes, block_sizes
 from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity
 from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows

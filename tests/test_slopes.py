@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual import dual_state
-from structinv.dual.slope_state import SlopeState
+from structinv.dual.plain_rows import SlopeState
 from structinv.losses import Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
 from structinv.rows.matrix_rows import MatrixRows
@@ -14,7 +14,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty
 from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
-from structinv.terms.worst_margin import WorstMargin
+from structinv.terms.worst_case import WorstMargin
 
 from .problems import LinearFunctionals
 

@@ -15,7 +15,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.structures.classes import Multiclass, Regression
 from structinv.terms import Objective, WorstCase
-from structinv.terms.worst_margin import WorstMargin
+from structinv.terms.worst_case import WorstMargin
 
 N, D = 60, 18
 RNG = np.random.default_rng(5)

@@ -15,8 +15,8 @@ from structinv.dual.labeling_state import LabelingState
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
 from structinv.dual.penalty_state import PenaltyState
+from structinv.dual.plain_rows import TubeState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.dual.tube_state import TubeState
 from structinv.functionals import SecondDerivative
 from structinv.functionals.representers import Representers
 from structinv.oracles import Box, FDrop, Identity
@@ -69,8 +69,8 @@ class Countdown:
 def small_portions(monkeypatch):
     """A look at the clock after every row, or every other one."""
     for name, value in {
-        "dual.focused_sweeps.ENTRIES_AT_ONCE": 1,
-        "dual.focused_sweeps.LEAST_ROWS": 2,
+        "dual.base.ENTRIES_AT_ONCE": 1,
+        "dual.base.LEAST_ROWS": 2,
         "dual.member_state.ROWS_AT_ONCE": 2,
         "dual.member_state.PRODUCTS_AT_ONCE": 1,
         "dual.sequence_state.PRODUCTS_AT_ONCE": 1,

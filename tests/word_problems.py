@@ -8,7 +8,7 @@ from structinv.losses import Logistic, SquaredHinge
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
-from structinv.terms.worst_margin import WorstMargin
+from structinv.terms.worst_case import WorstMargin
 
 WORDS = 30
 VALUES = np.random.default_rng(5).uniform(0.3, 2.0, WORDS)

@@ -15,16 +15,14 @@ from .case import Case, Requirement
 from .chain_state import ChainState
 from .edit_state import EditState
 from .flow_state import FlowState
-from .hull_state import HullState
-from .label_state import LabelState
+from .hull_state import HullState, LabelState
 from .labeling_state import LabelingState
 from .linear_member_state import LinearMemberState
 from .margin_state import MarginState
 from .member_state import MemberState
 from .penalty_state import PenaltyState
+from .plain_rows import SlopeState, TubeState
 from .plane_cache import PlaneCache
-from .slope_state import SlopeState
-from .tube_state import TubeState
 
 if TYPE_CHECKING:
     from ..terms import Term

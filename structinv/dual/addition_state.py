@@ -13,13 +13,12 @@ from ..spaces import ExplicitSpace
 from ..spaces.base import Element
 from ..spaces.tensor_rows import ComputedRows
 from ..terms.planes import PlaneSet
-from ..terms.worst_margin import WorstMargin
+from ..terms.worst_case import WorstMargin
 from ..utils.matrices import add_combinations, scale_rows, with_data
 from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
-from .base import DualState, OutOfTime, never
+from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
 from .case import Case
-from .focused_sweeps import FocusedSweeps, rows_at_once
 from .margin_state import MarginState
 from .margin_steps import HINGE, KINDS, SQUARED_HINGE
 from .plane_cache import PlaneCache

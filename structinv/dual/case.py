@@ -17,7 +17,7 @@ from ..structures import Binary, Multiclass, Sequence
 from ..structures.classes import BoundRegression
 from ..terms import Penalty, Term, WorstCase
 from ..terms.blockwise_term import BlockwiseTerm
-from ..terms.worst_margin import WorstMargin
+from ..terms.worst_case import WorstMargin
 from .margin_steps import KINDS
 
 # Maximum number of members per row for dual variables of members in the space of a kernel.

@@ -25,8 +25,7 @@ from ..structures.sequence import before as label_before
 from ..structures.sequence import viterbi
 from ..utils.ascent import ascend
 from ..utils.jit import njit
-from .chain_products import add_links, fill_products
-from .chain_scores import add_edits, fill_scores, find_edits, score
+from .chain_scores import add_edits, add_links, fill_products, fill_scores, find_edits, score
 
 # Maximum number of searches for the best labeling in a visit; each may add a labeling.
 ROUNDS = 3

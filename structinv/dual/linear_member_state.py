@@ -341,20 +341,12 @@ def made_rows(
     bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
 ) -> MemberRows:
     """Return normals of members, (n, 2) rows and numbers, computed on access."""
-    return MemberRows(MemberPoints(bound, space), space.stride, which, coefficients)
 
+    def points(which: np.ndarray) -> Matrix:
+        made = member_points(bound, *which.T)
+        return space.with_constants(made, np.ones(len(which), dtype=made.dtype))
 
-@dataclass(frozen=True)
-class MemberPoints:
-    """Members of a bound oracle, including the constant feature of a space."""
-
-    bound: BoundOracle
-    space: ExplicitSpace
-
-    def __call__(self, which: np.ndarray) -> Matrix:
-        """Return the points of members, given as (n, 2) rows and numbers."""
-        made = member_points(self.bound, *which.T)
-        return self.space.with_constants(made, np.ones(len(which), dtype=made.dtype))
+    return MemberRows(points, space.stride, which, coefficients)
 
 
 @njit(cache=True, nogil=True)

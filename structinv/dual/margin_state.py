@@ -10,14 +10,14 @@ import numpy as np
 from ..spaces.base import Element, Normals, Space
 from ..terms.planes import PlaneSet, WorkingSet
 from .base import OutOfTime, join_planes
-from .batch_state import BatchedState
 from .case import Case
 from .margin_steps import KINDS, slope_ascent
 from .newton_steps import Descent, SmoothRows
+from .plane_cache import BatchedState
 
 if TYPE_CHECKING:
     from ..losses import ScalarLoss
-    from ..terms.worst_margin import WorstMargin
+    from ..terms.worst_case import WorstMargin
 
 # Number of rounds over stored points before Newton's method over all rows.
 ROUNDS_ALONE = 4

@@ -9,7 +9,7 @@ from ..spaces.kernel_space import Expansion
 from ..utils.jit import njit
 from ..utils.matrices import in_threads
 from .base import in_runs
-from .row_steps import ascend_row
+from .member_steps import ascend_row
 
 # Number of columns of the kernel matrix per portion, so that function values stay in the CPU cache.
 COLUMNS_AT_ONCE = 4096

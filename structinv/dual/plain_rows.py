@@ -1,17 +1,21 @@
-"""Dual coordinate descent on unperturbed rows, with one dual variable per row."""
+"""Dual states with one dual variable per row: unperturbed rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..spaces.tensor_rows import TensorRows
+from ..structures.classes import ABOVE, BELOW
+from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, squared_lengths
 from ..utils.packed_rows import PackedRows
-from .base import DualState
+from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
 from .case import Case
-from .focused_sweeps import FocusedSweeps, rows_at_once
-from .margin_steps import best_alpha, conjugate, loss_value
+from .linear_member_state import LinearMemberState, made_rows
+from .margin_steps import KINDS, best_alpha, conjugate, loss_value
+from .newton_steps import SmoothRows
 
 # The loss of a regression; `margin_steps` has the numbers of the margin losses.
 TUBE = 3
@@ -150,3 +154,140 @@ def _gap_and_coefficient(kind, value, target, tube, weight, square, coefficient)
         best = np.sign(best) * (0.0 if size < 0.0 else size)
     best = -weight if best < -weight else best
     return 0.0 if gap < 0.0 else gap, weight if best > weight else best
+
+
+# After a pass that leaves more than this fraction of the gap, Newton's method is used. Each of its
+# sweeps ends at this fraction of the gap.
+SLOW, NEWTON_SHARE = 0.5, 0.1
+
+
+class SlopeState(PlainRows):
+    """One slope tau per row, with ``tau y x`` in f and ``-L*(tau)`` in the dual.
+
+    Sweeps are those of dual coordinate descent (Hsieh et al. 2008; Yu, Huang and Lin 2011): each row
+    takes its optimal slope. Rows with a large norm relative to their weight undo each other's steps.
+    Newton's method then continues from the function of the sweeps. Its iterate is stored as `primal`,
+    because the function of its slopes may have a much larger objective.
+    """
+
+    checks_planes = True
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng, KINDS[type(case.loss)], case.signs)
+        self.total = np.inf
+
+    @property
+    def slopes(self) -> np.ndarray:
+        """Slope of each row, (n_rows,)."""
+        return np.maximum(0.0, self.targets * self.coefficients / self._counted)
+
+    @property
+    def offset(self) -> float:
+        return -float(self.term.weights @ self.term.conjugate(self.slopes))
+
+    def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
+        # A pass over all rows, or steps of Newton's method.
+        visits = 0
+        if self.primal is None:
+            self.unwatched = self.rows_at_once
+            gap, visits = self.visit_all(f, out_of_time)
+            slow, self.total = gap > SLOW * self.total, gap
+            if not slow or not np.isfinite(gap):
+                return gap, visits
+        start = f if self.primal is None else self.primal
+        found = SmoothPlainRows(self, f).minimize(start, NEWTON_SHARE, 0.0, out_of_time)
+        self.primal = found.f
+        # Far from the optimum, the current slopes may have a larger dual value.
+        if found.proven > self.offset - 0.5 * self.space.dot(f, f):
+            self.coefficients = self.targets * self.term.weights * found.slopes
+            f[:] = found.of_slopes
+        return found.gap, visits + len(self.rows)
+
+    def value(self, f: np.ndarray) -> tuple[float, float]:
+        value = float(self.term.weights @ self.term.losses(-self.targets * self.scores(f)))
+        return value, value
+
+    def planes(self) -> PlaneSet:
+        # Only rows with a positive slope. Normals are computed on access.
+        slopes = self.slopes
+        rows = np.flatnonzero(slopes)
+        which = np.column_stack([rows, np.zeros_like(rows)])
+        signed = (self.targets * slopes)[rows, None]
+        normals = made_rows(self.term.bound, self.space, which, signed)
+        return PlaneSet(normals, -self.term.conjugate(slopes)[rows], rows, np.ones(len(rows)))
+
+    def restore(self, planes: PlaneSet) -> None:
+        # The slope is the coefficient of the projection of each normal on its row.
+        self.primal, self.total = None, np.inf
+        normals, rows = planes.normals, planes.blocks
+        if len(planes) == 0:
+            return
+        if isinstance(normals, TensorRows):
+            normals = normals.summed()
+        d, squares = self.space.n_features, self.squares[rows]
+        along = _row_products(self.X[rows], normals[:, :d])
+        if self.space.intercept:
+            along = along + np.ravel(normals[:, [d]].sum(axis=1))
+        shares = np.divide(along, squares, out=np.zeros(len(rows)), where=squares > 0)
+        slopes = np.bincount(rows, planes.alphas * self.targets[rows] * shares, len(self.coefficients))
+        lowest, highest = (-side for side in self.term.loss.domain()[::-1])
+        self.coefficients = self.targets * self.term.weights * np.clip(slopes, lowest, highest)
+
+
+class SmoothPlainRows(SmoothRows):
+    """Minimization over all rows, with each row itself as its point."""
+
+    def __init__(self, state: SlopeState, f: np.ndarray) -> None:
+        self.state = state
+        others = f - state.combination()
+        super().__init__(state.space, state.term.loss, state.term.weights, others)
+
+    def gains(self, f: np.ndarray) -> np.ndarray:
+        return -self.state.targets * self.state.scores(f)
+
+    def sum_of(self, slopes: np.ndarray) -> np.ndarray:
+        return self.state.combined(self.state.targets * self.weights * slopes)
+
+
+def _row_products(left: Matrix, right: Matrix) -> np.ndarray:
+    """Return ``<left[i], right[i]>`` of every row i."""
+    if sp.issparse(right):
+        left, right = right, left
+    products = left.multiply(right) if sp.issparse(left) else left * right
+    return np.ravel(products.sum(axis=1))
+
+
+class TubeState(PlainRows, LinearMemberState):
+    """Coefficient b_i of each row, between minus its weight and its weight.
+
+    A row has one plane below the tube and one above it. Only one of them is active, so that a number b_i
+    with ``f = sum_i b_i x_i`` determines both. The dual is ``sum_i b_i y_i - epsilon |b_i|`` minus half
+    the squared norm.
+    """
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        LinearMemberState.__init__(self, case, rng)
+        labels = case.term.labels
+        PlainRows.__init__(self, case, rng, TUBE, labels.targets, float(labels.structure.epsilon))
+
+    @property
+    def offset(self) -> float:
+        return float(self.coefficients @ self.targets - self.tube * np.abs(self.coefficients).sum())
+
+    def planes(self) -> PlaneSet:
+        used = self.coefficients != 0
+        self.pairs[:, 0] = np.where(used, np.where(self.coefficients > 0, BELOW, ABOVE), -1)
+        self.pairs[:, 1:] = -1
+        self.alphas[:] = 0.0
+        self.alphas[used, 0] = np.abs(self.coefficients[used]) / self.term.weights[used]
+        return LinearMemberState.planes(self)
+
+    def restore(self, planes: PlaneSet) -> None:
+        LinearMemberState.restore(self, planes)
+        signs = np.where(self.pairs == BELOW, 1.0, -1.0)
+        self.coefficients = self.term.weights * np.sum(signs * self.alphas, axis=1)
+
+    def value(self, f: np.ndarray) -> tuple[float, float]:
+        off = np.abs(self.scores(f) - self.targets)
+        value = float(self.term.weights @ np.maximum(0.0, off - self.tube))
+        return value, value

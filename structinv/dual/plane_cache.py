@@ -1,13 +1,103 @@
-"""Dual state with a cache of planes per block, for any term and space."""
+"""Dual states with working sets of planes per batch, for any term and space."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
 from ..spaces.base import Element, Normals
 from ..terms.planes import PlaneSet, WorkingSet
-from .base import OutOfTime, join_planes
-from .batch_state import BatchedState
+from .base import CONVERGED_SHARE, DualState, OutOfTime, join_planes, never
+from .case import Case
+
+# Passes over cached planes between two passes of the oracle. On digits this saves 2/3 to 9/10 of the
+# passes of the oracle.
+CACHED_ROUNDS = 20
+
+
+class BatchedState(DualState):
+    """Base class of dual states with a working set for each batch of blocks.
+
+    A sweep calls the oracle for one batch after the other. It then optimizes over all stored planes.
+
+    Shapes: `batches` (n,).
+    """
+
+    batches: list[np.ndarray]
+    sets: list[Any]
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space = space = case.space
+        self.rng = rng
+        self.plane_tol = case.plane_tol
+        self.n_added = 0
+        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
+        edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
+        batches = np.split(shuffled, list(edges))
+        self.batches = [np.sort(batch) for batch in batches if len(batch)]
+        self.sets = [self._new_set(batch) for batch in self.batches]
+
+    @abstractmethod
+    def _new_set(self, batch: np.ndarray) -> Any:
+        """Return an empty working set for some blocks."""
+
+    @abstractmethod
+    def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
+        """Call the oracle for a batch, add new planes, and update the dual variables.
+
+        Return the gap before the update, and the number of blocks visited before time was up.
+        """
+
+    def _after_oracle(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
+        """Do further work after the oracle was called for all batches; nothing by default."""
+
+    def _after_round(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
+        """Do further work after round `count` over the stored planes; nothing by default."""
+
+    @property
+    def offset(self) -> float:
+        return sum(working.offset for working in self.sets)
+
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
+        total, rows, self.n_added, self.converged = 0.0, 0, 0, False
+        order = self.rng.permutation(len(self.batches))
+        for number in order:
+            if out_of_time():
+                return np.inf, rows
+            gap, visited = self._visit(f, number, out_of_time)
+            total += gap
+            rows += self.term.rows_of(self.batches[number][:visited])
+        self._after_oracle(f, total, out_of_time)
+        left = self._optimize_stored(f, order, 0.2 * total, out_of_time)
+        self.converged = self.n_added == 0 and left <= CONVERGED_SHARE * total
+        for working in self.sets:
+            if out_of_time():
+                break
+            working.prune(max_idle=2 * CACHED_ROUNDS)
+            working.merge(self.term.planes_of_a_block(self.space))
+        return total, rows
+
+    def _optimize_stored(
+        self, f: Element, order: np.ndarray, target: float, out_of_time: OutOfTime
+    ) -> float:
+        """Optimize over the stored planes until their gap is small; return the remaining gap."""
+        left = np.inf
+        for count in range(CACHED_ROUNDS):
+            left = 0.0
+            for number in order:
+                if out_of_time():
+                    return np.inf
+                left += self.sets[number].ascend(f, 0.0, max_passes=1)
+            if left <= target:
+                break
+            self._after_round(f, count, target, out_of_time)
+        return left
+
+    def combination(self) -> Element:
+        return sum((working.combination() for working in self.sets), self.space.zeros())
 
 
 class PlaneCache(BatchedState):

@@ -12,9 +12,8 @@ from ..spaces.base import Element
 from ..spaces.tensor_rows import TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import ALL_ROWS, Matrix, csr, dense, products, short_indices
-from .base import DualState, OutOfTime, never
+from .base import DualState, FocusedSweeps, OutOfTime, never
 from .case import Case
-from .focused_sweeps import FocusedSweeps
 from .labeled_rows import LabeledRows, constant_rows
 
 PRODUCTS_AT_ONCE = 100_000_000

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from ..solvers import Solution
-from ..solvers.interruption import Interrupts, interrupts
+from ..solvers.loop import Interrupts, interrupts
 from ..solvers.stopping import Progress
 from ..utils.fitted_state import learned_attributes, restorer
 from ..utils.printing import print_line

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..functionals import Functional
-from ..functionals.applied_families import FamilyFunctionals
 from ..functionals.base import BoundFunctional, check_same_columns
+from ..functionals.families import FamilyFunctionals
 from ..functionals.parts import Part
 from ..functionals.representers import Representers
 from ..kernels import Kernel

@@ -13,13 +13,14 @@ from ..certificates.certificate import linear_function
 from ..oracles import InvarianceOracle
 from ..rows import RowSource
 from ..solvers import Solution
+from ..solvers.pegasos import Stream
 from ..spaces.base import Space
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
 from .fit_progress import all_or_nothing
 from .linear_machine import LinearMachine
-from .partial_fit import Stream, check_streams, learn_batch, learn_in_blocks
+from .partial_fit import check_streams, learn_batch, learn_in_blocks
 from .problem import Problem
 from .regressor import InvariantRegressor
 

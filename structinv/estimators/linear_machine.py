@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite, check_array
 
 from ..certificates.certificate import WorstChange, joined, worst_change
 from ..dual import Case, chosen
-from ..dual.batch_state import BatchedState
+from ..dual.plane_cache import BatchedState
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..rows import RowSource
@@ -21,7 +21,7 @@ from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
 from ..terms import Objective
 from ..terms.blockwise_term import BlockwiseTerm
-from ..terms.worst_margin import WorstMargin
+from ..terms.worst_case import WorstMargin
 from ..utils.matrices import Matrix, squared_lengths
 from ..utils.parameters import check_boolean
 from ..utils.resources import check_memory

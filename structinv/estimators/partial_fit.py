@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from ..rows import RowSource
 from ..solvers import Pegasos, Solution, Status
-from ..solvers.pegasos import StreamSum
+from ..solvers.pegasos import Stream
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
@@ -31,22 +31,6 @@ from .row_inputs import (
     source_for_oracle,
 )
 from .target_labels import check_targets, class_factors
-
-
-@dataclass(frozen=True)
-class Stream:
-    """State of a stream: the sum of planes, and numbers of rows and batches.
-
-    - `sums`: sum of the planes of all rows
-    - `weight`: sum of the weights of the rows
-    - `n_rows`: number of rows
-    - `n_batches`: number of batches
-    """
-
-    sums: StreamSum
-    weight: float = 0.0
-    n_rows: int = 0
-    n_batches: int = 0
 
 
 def check_streams(estimator: Any) -> bool:
@@ -73,18 +57,16 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     problem = estimator._of_classes(X, y, classes, oracle, weights)
     objective: Objective = estimator._objective(problem)
     space: Any = objective.space
-    before = Stream(StreamSum(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
+    before = Stream(space.zeros(), 0.0, space.zeros()) if first else _stream(estimator, space)
     watch = Stopwatch()
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
     solver = estimator._solver(objective)
-    sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
+    after = solver.stream(objective, before, np.random.default_rng(seed))
     # The sum of planes defines the bound; its average over steps predicts better.
-    f = sums.mean if solver.average else sums.f
-    total, n_rows = before.weight + float(weights.sum()), before.n_rows + X.shape[0]
-    after = Stream(sums, total, n_rows, before.n_batches + 1)
+    f = after.mean if solver.average else after.f
     # The losses of earlier batches are unknown.
     primal = objective.value(f).upper if before.n_rows == 0 else np.inf
-    dual = sums.offset - 0.5 * space.dot(sums.f, sums.f)
+    dual = after.offset - 0.5 * space.dot(after.f, after.f)
     solution = Solution(
         f=f.copy(),
         primal=primal,
@@ -93,7 +75,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         relative_gap=(primal - dual) / primal if 0 < primal < np.inf else np.inf,
         status=Status.ITERATION_LIMIT,
         history=[],
-        planes=PlaneSet.of_sum(space, sums.f, sums.offset, np.array([total])),
+        planes=PlaneSet.of_sum(space, after.f, after.offset, np.array([after.weight])),
         iterations=after.n_batches,
         oracle_calls=objective.oracle_calls,
         seconds=watch.seconds,
@@ -167,7 +149,7 @@ def _weights(
 def _stream(estimator: Any, space: Any) -> Stream:
     """Return the state after earlier batches, or after a fit with the same solver."""
     if estimator._stream_ is not None:
-        if estimator._stream_.sums.f.shape != space.zeros().shape:
+        if estimator._stream_.f.shape != space.zeros().shape:
             raise ValueError(
                 "fit_intercept must be the same as in the first batch, got "
                 f"{estimator.fit_intercept!r}: use a new estimator to change it"
@@ -185,5 +167,4 @@ def _stream(estimator: Any, space: Any) -> Stream:
             "fitted with another solver: use a new estimator"
         )
     f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))
-    sums = StreamSum(f, offset, f)
-    return Stream(sums, float(planes.summed.sum()), len(planes.summed), 0)
+    return Stream(f, offset, f, weight=float(planes.summed.sum()), n_rows=len(planes.summed))

@@ -14,7 +14,7 @@ from ..structures import Layout
 from ..terms import REGISTRY as TERMS
 from ..terms import WorstCase
 from ..terms.blockwise_term import BlockSizes, BlockwiseTerm
-from ..terms.worst_margin import WorstMargin
+from ..terms.worst_case import WorstMargin
 from ..utils.matrices import Matrix, Rows
 from ..utils.parameters import brief
 

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..functionals import Evaluation, Functional
-from ..functionals.applied_families import FamilyFunctionals
 from ..functionals.base import BoundFunctional
+from ..functionals.families import FamilyFunctionals
 from ..functionals.fast_products import VALUES_AT_ONCE
 from ..functionals.representers import Representers
 from ..kernels import Kernel

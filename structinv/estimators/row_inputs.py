@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ..oracles import InvarianceOracle
 from ..oracles.columns import check_strings, with_numbers
-from ..oracles.image_shapes import Part, with_shape
-from ..oracles.images.image_borders import image_oracles, warn_of_fill
+from ..oracles.images.image_borders import Part, image_oracles, warn_of_fill, with_shape
 from ..rows import RowSource
 from ..rows.checked_blocks import read
 from ..rows.reading_ahead import read_ahead

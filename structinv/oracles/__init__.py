@@ -2,7 +2,6 @@
 
 from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, InvarianceOracle, Support
-from .budget import Budget
 from .changes import Changes, LinearChanges
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
@@ -25,11 +24,11 @@ from .permutations import Permutations
 from .protected import Protected
 from .sampled import Sampled
 from .segments import Offset, Segment
-from .shared import Shared
 from .text.token_edits import TokenEdits
 from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted
+from .whole_examples import Budget, Shared
 from .words.edits import FAdd, FDrop, FEdit, FScale
 from .words.unit_length import UnitLength
 

@@ -23,7 +23,7 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, dense_rows
 from ..utils.packed_rows import PackedRows
-from .identity_hull import IdentityHull, contiguous
+from .hulls import IdentityHull, contiguous
 from .query import rows_at
 
 Array = np.ndarray

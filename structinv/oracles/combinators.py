@@ -30,9 +30,8 @@ from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
 from .checked_lists import changes_of, draws_of
-from .checked_oracle import bind, tangents_of
+from .checked_oracle import bind, region_of, tangents_of
 from .combined_changes import LabelRestrictedChanges
-from .geometry import region_of
 from .identity import Identity
 from .query import Query, Violations, worst_at
 from .support import Grades

@@ -24,10 +24,9 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked_lists import changes_of, draws_of, listed
-from .checked_oracle import bind
+from .checked_oracle import bind, region_of
 from .combinators import Pair, best_of, upper_of
 from .combined_changes import ComposedChanges
-from .geometry import region_of
 
 
 class Compose(Pair):

@@ -1,14 +1,18 @@
-"""Interfaces of dual states with in-hull steps, for two classes and for labels."""
+"""Dual variables with in-hull steps: interfaces, and unperturbed rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix
+from ..utils.jit import FAST, njit
+from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
 from ..utils.packed_rows import PackedRows
+from .query import rows_at
 
 
 class Hull(ABC):
@@ -124,3 +128,121 @@ class LabelHull(ABC):
 
         Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
         """
+
+
+class IdentityHull(Hull):
+    r"""In-hull steps of the plain hinge loss: :math:`S(x) = \{x\}`.
+
+    .. math:: w = \sum_i c_i \tau_i y_i x_i, \quad 0 \le \tau_i \le 1.
+
+    An update is that of dual coordinate ascent for linear SVMs (Hsieh et al. 2008, alg. 1). Hulls of
+    larger sets derive from this class and add their own state per row.
+
+    Shapes: `X` (n_rows, n_features), `signs` (n_rows,), `weights` (n_rows,).
+    """
+
+    taus: np.ndarray = np.empty(0)
+
+    def __init__(
+        self, X: Matrix, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
+    ) -> None:
+        self.X: Any = X if sp.issparse(X) else contiguous(X)
+        self.signs = np.ascontiguousarray(signs, dtype=np.float64)
+        self.weights = np.array(weights, dtype=np.float64)
+        self.intercept = bool(intercept)
+        self.taus = np.zeros(X.shape[0])
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Squared length of each row, (n,)."""
+        return squared_lengths(self.X)
+
+    @property
+    def offset(self) -> float:
+        """Weighted sum of the dual variables, ``sum_i c_i tau_i``."""
+        return float(self.weights @ self.taus)
+
+    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
+        X, rows = self.X, (self.signs, self.weights, self.squares, self.taus, self.intercept)
+        if sp.issparse(X):
+            _sweep_csr(X.indptr, X.indices, X.data, *rows, f, order, gaps)
+        else:
+            _sweep_dense(X, *rows, f, order, gaps)
+
+    def losses(self, f: np.ndarray) -> np.ndarray | None:
+        d = self.X.shape[1]
+        scores = row_dots(self.X, f[None, :d], np.zeros(len(self.taus), dtype=np.int64))
+        return np.maximum(0.0, 1.0 - self.signs * (scores + f[d:].sum()))
+
+    def combination(self) -> np.ndarray:
+        f, rates = np.zeros(self.X.shape[1] + self.intercept), self.weights * self.signs * self.taus
+        add_combinations(self.X, rates[:, None], f[: self.X.shape[1], None])
+        f[self.X.shape[1] :] = rates.sum()
+        return f
+
+    def normals_of(self, rows: np.ndarray) -> Matrix:
+        return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.taus[rows])
+
+    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
+        """Initialize the state from dual variables; normals are redundant."""
+        self.taus = np.clip(np.asarray(taus, dtype=np.float64), 0.0, 1.0)
+
+    def pack(self) -> PackedRows:
+        """Return dual variables and squared lengths, which cost a pass over the rows."""
+        return PackedRows((self.taus, self.squares))
+
+    def unpack(self, packed: PackedRows, n_features: int) -> None:
+        self.taus, self.squares = packed.arrays[0].copy(), packed.arrays[1]
+
+
+def contiguous(A: np.ndarray) -> np.ndarray:
+    """Return a contiguous array, of float32 if `A` is, else of float64."""
+    A = np.asarray(A)
+    return np.ascontiguousarray(A, A.dtype if A.dtype == np.float32 else np.float64)
+
+
+@njit(**FAST)
+def _step(tau, c, y, square, margin, intercept, f):
+    """Return the best tau of a row, its gap and the step in f; update the intercept."""
+    last = f.size - 1
+    if intercept:
+        margin += f[last]
+        square += 1.0
+    slope, curve = 1.0 - y * margin, c * square
+    new = tau + slope / curve if curve > 0 else 1.0
+    new = min(max(new, 0.0), 1.0)
+    step = (new - tau) * c * y
+    if intercept:
+        f[last] += step
+    return new, c * (max(slope, 0.0) - tau * slope), step
+
+
+@njit(**FAST)
+def _sweep_csr(indptr, indices, data, signs, weights, squares, taus, intercept, f, order, gaps):
+    for i in order:
+        start, stop, margin = indptr[i], indptr[i + 1], 0.0
+        gaps[i] = 0.0
+        if weights[i] == 0:
+            continue
+        # Unsigned indices need no comparison with zero.
+        for e in range(start, stop):
+            margin += data[e] * f[np.uint64(indices[e])]
+        taus[i], gaps[i], step = _step(taus[i], weights[i], signs[i], squares[i], margin, intercept, f)
+        if step != 0:
+            for e in range(start, stop):
+                f[np.uint64(indices[e])] += step * data[e]
+
+
+@njit(**FAST)
+def _sweep_dense(X, signs, weights, squares, taus, intercept, f, order, gaps):
+    for i in order:
+        x, margin = X[i], 0.0
+        gaps[i] = 0.0
+        if weights[i] == 0:
+            continue
+        for k in range(x.size):
+            margin += x[k] * f[k]
+        taus[i], gaps[i], step = _step(taus[i], weights[i], signs[i], squares[i], margin, intercept, f)
+        if step != 0:
+            for k in range(x.size):
+                f[k] += step * x[k]

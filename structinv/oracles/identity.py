@@ -12,8 +12,7 @@ from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support
 from .changes import Changes, LinearChanges
 from .finite_oracles import FiniteOracle
-from .hulls import LabelHull
-from .identity_hull import IdentityHull
+from .hulls import IdentityHull, LabelHull
 from .label_hull import IdentityLabelHull
 from .words.word_edits import RowEdits
 

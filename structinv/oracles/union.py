@@ -14,10 +14,9 @@ from .arguments import check_directions
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked_lists import changes_of, draws_of
-from .checked_oracle import bind
+from .checked_oracle import bind, region_of
 from .combinators import Pair, best_of
 from .combined_changes import UnionChanges
-from .geometry import region_of
 from .support import Grades
 
 

@@ -1,14 +1,16 @@
-"""Joint perturbations of all samples of an example: shared base classes."""
+"""Joint perturbations of all samples of an example: shared, or with a budget."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
-from .arguments import check_row_by_row
+from .arguments import check_row_by_row, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
-from .checked_lists import changes_of, draws_of
+from .checked_lists import changes_of, draws_of, listed
 from .checked_oracle import bind
 from .combinators import BoundPart, OracleWrapper, validate_part
 from .hulls import LabelHull
@@ -136,3 +138,115 @@ class SameGrade(BoundPart):
         if upper is not None and cost is not None:
             upper = upper + self.grade * cost
         return Support(found.points, upper, np.full(len(assign), self.grade))
+
+
+class Shared(WholeExample):
+    r"""The same member of a list for all samples of an example.
+
+    .. math:: S(x_1, \dots, x_T) = \{(z_m(x_1), \dots, z_m(x_T)) : m = 0, \dots, s - 1\}
+
+    For instance, all letters of a word have the same slant. If an example has one sample, the set is
+    that of `oracle`.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        Oracle with a list of members that does not depend on the label, optionally discounted. Allowed
+        are `FiniteOracle`, listed image transformations, and unions and compositions of these.
+
+    See Also
+    --------
+    Budget : A common budget of edits for all samples of an example.
+    FiniteOracle : Base class of oracles with a list of members.
+
+    Examples
+    --------
+    Two samples change their sign together:
+
+    >>> import numpy as np
+    >>> from structinv.oracles import FiniteOracle, Shared
+    >>> class SignFlip(FiniteOracle):
+    ...     def orbit(self, X):
+    ...         return np.stack([X, -X], axis=1)
+    >>> bound = Shared(SignFlip()).bind(np.array([[1.0], [2.0]]))
+    >>> [scenario[0].changes().members().ravel().tolist() for scenario in bound.scenarios()]
+    [[1.0, 2.0], [-1.0, -2.0]]
+    """
+
+    def validate(self, n_features: int | None = None) -> None:
+        super().validate(n_features)
+        if self.oracle.depends_on_label:
+            raise ValueError(
+                "Shared: oracle must list the same perturbations for every sample, but with only_for "
+                f"they depend on the label, got {self.oracle!r}: remove only_for, or remove Shared"
+            )
+        if not self.oracle.finite:
+            raise ValueError(
+                "Shared: oracle must be finite (oracle.finite), with the same perturbations for every "
+                f"sample, got {self.oracle!r}: use Budget for edits of features, and a list of values "
+                "instead of interval"
+            )
+
+    def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
+        changes = listed(bound)
+        return [(SingleMember(self, changes.take([number])),) for number in range(changes.size)]
+
+
+class Budget(WholeExample):
+    r"""At most B edits in all samples of an example together.
+
+    .. math:: S(x_1, \dots, x_T) = \{(z_1, \dots, z_T) : z_t \in S_{k_t}(x_t), \; \sum_t k_t \le B\}
+
+    Here :math:`S_k` is the set of `oracle` with k edits, and B is its ``max_changes``. If an example has
+    one sample, the set is that of `oracle`.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        Oracle with countable edits: `FDrop`, `FScale`, `FAdd` or `FEdit`, optionally restricted by
+        ``only_for`` or graded by ``discounted``. Grades then apply to the total number of edits, and
+        must not increase with this number.
+
+    See Also
+    --------
+    Shared : The same perturbation in all samples of an example.
+    FDrop : Maximum number of edits for each sample separately.
+
+    Examples
+    --------
+    At most one value of three samples is removed:
+
+    >>> import numpy as np
+    >>> from structinv.oracles import Budget, FDrop
+    >>> bound = Budget(FDrop(1)).bind(np.ones((3, 2)))
+    >>> [len(levels) for levels in bound.scenarios()]
+    [2]
+    """
+
+    def validate(self, n_features: int | None = None) -> None:
+        # The checks go from general to specific, so that messages name the first cause.
+        super().validate()
+        found = self.oracle.counted()
+        if found is None:
+            raise ValueError(
+                "Budget: oracle must be FDrop, FScale, FAdd or FEdit (also with only_for or "
+                f"discounted), got {self.oracle!r}, whose edits cannot be counted"
+            )
+        rho = found.grades
+        if rho is not None and np.any(np.diff(grade_profile(rho, found.most + 1)) > 0):
+            raise ValueError(
+                f"Budget: grades must not increase with the number of edits, got rho={rho!r}"
+            )
+        super().validate(n_features)
+
+    def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
+        counted: Any = self.oracle.counted()
+        levels = [bind(counted.at_most(number), bound.X, bound.y) for number in range(counted.most + 1)]
+        if counted.grades is None:
+            return [tuple(levels)]
+        # One scenario per total number of edits: all rows have the grade of that number.
+        grades = grade_profile(counted.grades, len(levels))
+        return [
+            tuple(SameGrade(level, float(grade)) for level in levels[: number + 1])
+            for number, grade in enumerate(grades)
+        ]

@@ -9,7 +9,6 @@ from typing import Any
 from .. import embeddings, estimators, functionals, kernels, losses, oracles, solvers, structures
 from ..embeddings.base import KernelError
 from ..embeddings.patch_grid import ImageChanges, PatchGrid, PatchScaling
-from ..estimators.partial_fit import Stream
 from ..estimators.ridge_systems import Evidence
 from ..estimators.tokens import TokenVectorizer
 from ..functionals.base import BoundFunctional
@@ -22,7 +21,7 @@ from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles.cache import Cache
 from ..oracles.images.image_maps import ImageShape
 from ..oracles.text.token_edits import TokenEdits
-from ..solvers.pegasos import StreamSum
+from ..solvers.pegasos import Stream
 from .stand_ins import StandIn
 
 _FAMILIES = (embeddings, estimators, functionals, kernels, losses, oracles, solvers, structures)
@@ -33,7 +32,7 @@ _REGISTERED = (kind for family in _FAMILIES for kind in family.REGISTRY.values()
 OWN: frozenset[type] = frozenset(each for each in (*_NAMED, *_REGISTERED) if isinstance(each, type)) | {
     *(Affine, BoundFunctional, Cache, CallableKernel, ConcatenatedLoss, Evidence, ImageChanges),
     *(ImageShape, KernelError, MoreauEnvelope, PatchGrid, PatchScaling, PrecomputedKernel, Product),
-    *(PSDCorrectedKernel, Representers, Scaled, StandIn, Stream, StreamSum, Sum),
+    *(PSDCorrectedKernel, Representers, Scaled, StandIn, Stream, Sum),
     *(TokenEdits, TokenVectorizer),
 }
 

@@ -42,19 +42,25 @@ class PegasosState:
 
 
 @dataclass(frozen=True)
-class StreamSum:
-    """Sum of planes of a stream of rows.
+class Stream:
+    """State of a stream of rows: the sum of their planes, and numbers.
 
     - `f` (size,): sum of normals
     - `offset`: sum of offsets, relative to the lower bounds
     - `mean` (size,): average of `f` over all steps; later steps have larger weights
     - `n_steps`: number of steps
+    - `weight`: sum of the weights of the rows
+    - `n_rows`: number of rows
+    - `n_batches`: number of batches
     """
 
     f: np.ndarray
     offset: float
     mean: np.ndarray
     n_steps: int = 0
+    weight: float = 0.0
+    n_rows: int = 0
+    n_batches: int = 0
 
 
 class Pegasos(Solver):
@@ -167,7 +173,7 @@ class Pegasos(Solver):
         # A later run continues from the end of the last complete pass.
         state.anchor = (*state.ended, state.passes)
 
-    def stream(self, objective: Objective, before: StreamSum, rng: np.random.Generator) -> StreamSum:
+    def stream(self, objective: Objective, before: Stream, rng: np.random.Generator) -> Stream:
         """Do one pass over new rows of a stream of unknown length.
 
         Each mini-batch adds the sum of its planes to that of all earlier rows, with the factor in [0, 1]
@@ -178,15 +184,15 @@ class Pegasos(Solver):
         ----------
         objective : Objective
             Objective of the new rows only.
-        before : StreamSum
-            Sum of planes of all earlier rows.
+        before : Stream
+            State after all earlier rows.
         rng : numpy.random.Generator
             Source of the order of rows.
 
         Returns
         -------
-        StreamSum
-            Sum of planes of all rows.
+        Stream
+            State after all rows, one batch later.
         """
         space, f, mean = objective.space, before.f.copy(), before.mean.copy()
         offset, n_steps = before.offset, before.n_steps
@@ -204,7 +210,15 @@ class Pegasos(Solver):
             offset += share * gained
             n_steps += 1
             mean += 2.0 / (n_steps + 1.0) * (f - mean)
-        return StreamSum(f, offset, mean, n_steps)
+        return Stream(
+            f,
+            offset,
+            mean,
+            n_steps,
+            before.weight + float(objective.weights.sum()),
+            before.n_rows + len(objective.weights),
+            before.n_batches + 1,
+        )
 
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float

@@ -23,7 +23,7 @@ from ..spaces.base import Element, Space
 from ..spaces.tensor_rows import TensorRows
 from ..terms import Objective, Term, WorstCase
 from ..terms.planes import Planes, PlaneSet
-from ..terms.worst_margin import WorstMargin
+from ..terms.worst_case import WorstMargin
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense, dense_rows
 
 # Weight of the penalty on extra weights that are too small, relative to the sum of the rows' weights.

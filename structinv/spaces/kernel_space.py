@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -358,7 +357,7 @@ class KernelSpace(Space):
         gains, costs, members = best_members(values, competitors, listed(bound).grades(rows))
         members = members if numbers is None else numbers[members]
         upper = gains + costs
-        moved: MovedPoints | None = None
+        moved: tuple[np.ndarray, np.ndarray] | None = None
         if np.any(mesh > 0):
             upper = upper + self._slack(f, competitors, mesh)
             moved = _refine(f, bound, rows, competitors, gains, costs, members)
@@ -369,9 +368,10 @@ class KernelSpace(Space):
             member = members[places, labels]
             keys = pool.keys(row_numbers[places], member)
             if moved is not None:
-                refined = np.flatnonzero(moved.labels[places] == labels)
+                refined_points, refined_labels = moved
+                refined = np.flatnonzero(refined_labels[places] == labels)
                 origins = np.column_stack([row_numbers[places], member])[refined]
-                keys[refined] = self.atoms.add_points(moved.points[places[refined]], origins)
+                keys[refined] = self.atoms.add_points(refined_points[places[refined]], origins)
             return WorstPoints(keys, gains[places, labels], costs[places, labels])
 
         errors = None
@@ -545,14 +545,6 @@ class KernelSpace(Space):
         return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start, normals.pairwise)
 
 
-@dataclass(frozen=True)
-class MovedPoints:
-    """Refined points, one per row, with the label of each; -2 without an improvement."""
-
-    points: np.ndarray
-    labels: np.ndarray
-
-
 def _refine(
     f: Expansion,
     bound: BoundOracle,
@@ -561,8 +553,11 @@ def _refine(
     gains: np.ndarray,
     costs: np.ndarray,
     members: np.ndarray,
-) -> MovedPoints:
-    """Refine the worst point of each row for its worst label, and update `gains`."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Refine the worst point of each row for its worst label, and update `gains`.
+
+    Returns the refined points, and the label of each; -2 without an improvement.
+    """
     every = np.arange(len(competitors))
     reached = gains + costs
     reached[every, competitors.codes] = -np.inf
@@ -578,4 +573,4 @@ def _refine(
     # An improvement below rounding errors is not worth another atom.
     is_better = refined > before + 1e-9 * (1.0 + np.abs(before))
     gains[every, labels] = np.where(is_better, refined, before)
-    return MovedPoints(points, np.where(is_better, labels, -2))
+    return points, np.where(is_better, labels, -2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..functionals.applied_families import Functionals
+from ..functionals.families import Functionals
 from ..losses import ScalarLoss
 from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS, Rows
@@ -37,7 +37,7 @@ class Penalty(Term):
     --------
     >>> import numpy as np
     >>> from structinv.functionals import Gradient
-    >>> from structinv.functionals.applied_families import FamilyFunctionals
+    >>> from structinv.functionals.families import FamilyFunctionals
     >>> from structinv.functionals.representers import Representers
     >>> from structinv.kernels import Gaussian
     >>> from structinv.losses import Squared

@@ -15,12 +15,11 @@ from ..base import Support
 from ..changes import Changes, draw_names
 from .image_family import ImageFamily
 from .image_list import CoverOfImages, MovedImages
-from .image_maps import ImageShape, fill_code, image_maps, warp_gains, warps_of
+from .image_maps import ImageShape, fill_code, image_maps, smoothed, step_of, warp_gains, warps_of
 from .image_mesh import mesh_of
 from .image_parameters import check_draw, draw, log_density
 from .image_paths import ImagePath, furthest
 from .image_search import halve
-from .image_tangents import smoothed, step_of
 
 # Halvings of the interval between the neighbors of the best value of a cover.
 _HALVINGS = 8

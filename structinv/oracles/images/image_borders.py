@@ -1,12 +1,12 @@
-"""Warning for images with another border than the fill of their transformations."""
+"""Image oracles in parameters: their shapes, and a warning about borders."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from ...utils.matrices import Matrix, dense
 from .image_base import ImageOracle
@@ -83,3 +83,21 @@ def _fills(oracle: ImageOracle, fill: float, n_features: int) -> bool:
     """Return True if some transformation uses the fill: it changes a constant image."""
     image = np.full((1, n_features), fill + 1.0)
     return not np.allclose(oracle._all_members(image), image, rtol=0.0, atol=1e-6)
+
+
+Part = TypeVar("Part", bound=BaseEstimator)
+
+
+def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
+    """Set the shape of all image oracles that have none."""
+    if not _shapeless(part):
+        return part
+    part = clone(part)
+    for oracle in _shapeless(part):
+        oracle.shape = shape
+    return part
+
+
+def _shapeless(part: Any) -> list[ImageOracle]:
+    """Return all image oracles without shape."""
+    return [each for each in image_oracles(part) if each.shape is None]

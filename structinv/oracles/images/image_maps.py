@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import ndimage
 
 from ...utils.jit import njit
 from ...utils.matrices import contiguous_read_only, in_threads
@@ -431,3 +432,31 @@ def _add_up(X, places, weights, channels, background, out):
                             total += weights[j, m, p] * X[i, places[j, m, p] * channels + channel]
                             inside += weights[j, m, p]
                     out[i, k, p * channels + channel] = total + background * (1.0 - inside)
+
+
+_SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
+
+
+def step_of(shape: ImageShape, warps: np.ndarray, distance: float) -> float:
+    """Return a difference of values that moves no pixel by more than 1e-6 pixels.
+
+    Shapes: `warps` (2, 6).
+    """
+    ends = sources_of(shape, warps)
+    speed = np.max(np.abs(ends[0] - ends[1])) / distance
+    return 1e-6 / max(float(speed), 1e-2)
+
+
+def smoothed(rows: np.ndarray, shape: ImageShape, deviation: float, fill: str | float) -> np.ndarray:
+    """Apply a Gaussian filter with a standard deviation in pixels, in float64."""
+    # Differences over a small step require the precision of float64.
+    images = rows.astype(np.float64)
+    if deviation == 0:
+        return images
+    images = images.reshape(len(rows), shape.height, shape.width, shape.channels)
+    mode = _SMOOTHING_MODES[fill] if isinstance(fill, str) else "constant"
+    _, background = fill_code(fill)
+    images = ndimage.gaussian_filter(
+        images, (0.0, deviation, deviation, 0.0), mode=mode, cval=background
+    )
+    return images.reshape(rows.shape)

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from ...utils.matrices import Matrix, Rows, in_threads, longest_row, take, with_data
 from ..arguments import grade_profile
 from ..base import BoundOracle, Support
-from ..hulls import Hull, LabelHull
-from ..identity_hull import IdentityHull
+from ..hulls import Hull, IdentityHull, LabelHull
 from ..label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from ..query import Query, Violations, WorstPoints, rows_at, worst_by_support
 from ..support import DeferredSupport, Grades

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ...utils.matrices import Matrix, longest_row, ranges, with_data
 from ...utils.packed_rows import PackedRows, RaggedLists
-from ..identity_hull import IdentityHull
+from ..hulls import IdentityHull
 from ..query import rows_at
 from .word_edits import WordEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
