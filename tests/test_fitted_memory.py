@@ -168,7 +168,6 @@ SETTINGS = {
     "kernel with an oracle": InvariantSVC(kernel=VicinalKernel(Segment(0.5, 2.0)), random_state=0),
     "corrected": OrbitRidge(SetKernel(Segment(0.5, 2.0), Gaussian(), spectrum="clip")),
     "orbit mean": OrbitRidge(OrbitMean(Flip(shape=(2, 2)), Gaussian())),
-    "likelihood": OrbitRidge(scoring="marginal_likelihood"),
     "with an oracle": RepresenterClassifier(oracle=Flip(shape=(2, 2)), loss="hinge"),
     "without an oracle": VirtualSVC(),
 }  # fmt: skip

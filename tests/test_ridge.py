@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import LinAlgWarning, null_space
-from scipy.stats import multivariate_normal
+from scipy.linalg import LinAlgWarning
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeCV
 
@@ -114,51 +111,6 @@ def test_both_routes_and_the_definition_agree(seed, n, exponents, intercept):
         np.testing.assert_allclose(path.intercepts[number], solved[n], atol=1e-8 * size)
 
 
-def test_the_marginal_likelihood_is_that_of_a_gaussian_process():
-    X, y = numbers()
-    alphas = np.array([0.01, 0.3])
-    model = OrbitRidge(Gaussian(1.3), alphas=alphas, fit_intercept=False).fit(X, y)
-    for alpha, found in zip(alphas, model.log_marginal_likelihood(1.0), strict=True):
-        process = GaussianProcessRegressor(RBF(1.3), alpha=alpha, optimizer=None).fit(X, y)
-        assert found == pytest.approx(process.log_marginal_likelihood())
-
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_the_marginal_likelihood_is_a_normal_density(route):
-    X, y = numbers(n_targets=2)
-    weights = np.linspace(0.2, 3.0, len(X))
-    alphas = ROUTES[route]
-    gram = Gaussian(1.3).matrix(X, X)
-    plain = OrbitRidge(Gaussian(1.3), alphas=alphas, fit_intercept=False).fit(X, y, weights)
-    flat = OrbitRidge(Gaussian(1.3), alphas=alphas).fit(X, y, weights)
-    # Without its mean a target has coordinates that no intercept moves.
-    contrasts = null_space(np.ones((1, len(X)))).T
-    for number, alpha in enumerate(alphas):
-        noise = np.diag(alpha / weights)
-        for target in range(2):
-            expected = multivariate_normal.logpdf(y[:, target], cov=2.5 * (gram + noise))
-            found = plain.log_marginal_likelihood(2.5)[number, target]
-            assert found == pytest.approx(expected)
-            covariance = 2.5 * contrasts @ (gram + noise) @ contrasts.T
-            expected = multivariate_normal.logpdf(contrasts @ y[:, target], cov=covariance)
-            found = flat.log_marginal_likelihood(2.5)[number, target]
-            assert found == pytest.approx(expected - 0.5 * np.log(len(X)))
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_the_factor_that_is_left_out_is_the_likeliest(intercept):
-    X, y = numbers()
-    model = OrbitRidge(Gaussian(), alphas=0.1, fit_intercept=intercept).fit(X, y)
-    best = model.log_marginal_likelihood()
-    assert best == pytest.approx(model.log_marginal_likelihood(model.variance_))
-    for factor in (0.9, 1.1):
-        assert best > model.log_marginal_likelihood(factor * model.variance_)
-    # A kernel of another size, with its noise, is the same process.
-    other = OrbitRidge(7.0 * Gaussian(), alphas=0.7, fit_intercept=intercept).fit(X, y)
-    assert other.log_marginal_likelihood() == pytest.approx(best)
-    np.testing.assert_allclose(other.predict(X), model.predict(X))
-
-
 def test_scoring_says_what_the_best_alpha_is_best_at():
     X, y = numbers(seed=3)
     alphas = np.logspace(-4, 1, 6)
@@ -167,8 +119,6 @@ def test_scoring_says_what_the_best_alpha_is_best_at():
         single = OrbitRidge(Gaussian(), alphas=alpha).fit(X, y)
         assert score == pytest.approx(-np.mean(np.abs(y - single.leave_one_out_predictions_)))
     assert model.alpha_ == alphas[np.argmax(model.scores_)]
-    likely = OrbitRidge(Gaussian(), alphas=alphas, scoring="marginal_likelihood").fit(X, y)
-    np.testing.assert_array_equal(likely.scores_, likely.log_marginal_likelihood())
     largest = OrbitRidge(
         Gaussian(), alphas=alphas, scoring=lambda model, X, y: -np.max(np.abs(y - model.predict(X)))
     ).fit(X, y)
@@ -269,8 +219,6 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
         OrbitRidge().fit(X, y, np.eye(len(X))[0])
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         OrbitRidge().fit(X, y, -np.ones(len(X)))
-    with pytest.raises(ValueError, match="variance must be a number above 0"):
-        OrbitRidge().fit(X, y).log_marginal_likelihood(0.0)
     fitted = OrbitRidge().fit(X, y)
     before = fitted.predict(X)
     monkeypatch.setattr(ridge_systems, "eigh", None)

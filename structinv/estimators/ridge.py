@@ -1,4 +1,4 @@
-"""Kernel ridge regression with leave-one-out predictions and marginal likelihood."""
+"""Kernel ridge regression with leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..kernels.kernel_utils import precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
 from ..utils.matrices import independent, refuse_half_or_masked, refuse_masked
-from ..utils.parameters import brief, check_boolean, check_number
+from ..utils.parameters import brief, check_boolean
 from ..utils.resources import check_memory
 from ..utils.ties import first_best
 from .fit_progress import all_or_nothing, leaving_on_interrupt
@@ -31,7 +31,6 @@ from .row_inputs import check_shape, flat_rows, learn_shape, shaped
 from .target_labels import as_labels
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 
-MARGINAL_LIKELIHOOD = "marginal_likelihood"
 # Larger targets overflow in sums of squares.
 LARGEST_TARGET = 1e150
 
@@ -71,7 +70,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     scoring : str, callable or None, default=None
         Criterion of the best alpha. None is the squared error of the leave-one-out predictions. A name
         or scorer of scikit-learn, such as "neg_mean_absolute_error", is applied to these predictions.
-        "marginal_likelihood" is the sum of `log_marginal_likelihood` over targets.
 
     Attributes
     ----------
@@ -92,9 +90,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         Coefficients of ``k(x_i, .)``; 0 for samples with weight 0.
     intercept_ : float or ndarray of shape (n_targets,)
         Constant b.
-    variance_ : float or ndarray of shape (n_targets,)
-        Factor of kernel and noise in the Gaussian process that maximizes the likelihood of the targets
-        at `alpha_`.
     X_fit_ : ndarray of shape (n_samples, n_features)
         Training samples; empty for "precomputed".
     min_eigenvalue_ : float or None
@@ -227,36 +222,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             self._look_at_fit(targets, weights[used], used)
         return self
 
-    def log_marginal_likelihood(self, variance: float | None = None) -> np.ndarray:
-        r"""Compute the log marginal likelihood of the targets for each alpha.
-
-        It is the log density of the targets under a Gaussian process (Rasmussen and Williams 2006, eq.
-        5.8),
-
-        .. math:: -\tfrac12 y'G^{-1}y / v - \tfrac12 \log |G| - \tfrac n2 \log 2 \pi v,
-           \quad G = K + \alpha W^{-1}
-
-        where v is a factor of kernel and noise, which does not change predictions. With an intercept,
-        which has a flat prior, P replaces the first G^-1, ``log 1'G^-1 1`` is added to ``log |G|``, and
-        n decreases by one (eq. 2.45).
-
-        Parameters
-        ----------
-        variance : float or None, default=None
-            Factor v (> 0); 1 uses the kernel as given. By default it is the most likely factor of each
-            target and alpha. Keep the default to compare kernels of different scale.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,) or (n_alphas, n_targets)
-            Log marginal likelihood in nats, for all of `alphas_`.
-        """
-        check_is_fitted(self)
-        if variance is not None:
-            check_number("variance", variance, strict=True)
-        found = self._evidence_.log_marginal_likelihoods(variance)
-        return found[:, 0] if self.dual_coef_.ndim == 1 else found
-
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of samples.
 
@@ -291,15 +256,9 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     def _checked_parameters(self) -> np.ndarray:
         """Check all parameters and return the alphas."""
         check_boolean("fit_intercept", self.fit_intercept)
-        if self._uses_scorer:
+        if self.scoring is not None:
             check_scoring(self, self.scoring)
         return checked_alphas(self.alphas)
-
-    @property
-    def _uses_scorer(self) -> bool:
-        return self.scoring is not None and not (
-            isinstance(self.scoring, str) and self.scoring == MARGINAL_LIKELIHOOD
-        )
 
     def _check_scores(self, scores: np.ndarray) -> None:
         if scores.dtype.kind not in "biuf" or scores.ndim != 1 or np.any(np.isnan(scores)):
@@ -363,11 +322,8 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         residuals = path.residuals.reshape(len(self.alphas_), len(used), *shape)
         errors = np.average(path.residuals**2, axis=1, weights=own)
         self.leave_one_out_errors_ = errors.reshape(len(errors), *shape)
-        self._evidence_ = path.evidence
         if self.scoring is None:
             self.scores_ = -np.mean(errors, axis=1)
-        elif self.scoring == MARGINAL_LIKELIHOOD:
-            self.scores_ = np.sum(path.evidence.log_marginal_likelihoods(None), axis=1)
         else:
             self.scores_ = self._scores_of(y[used] - residuals, given[used], own)
         self._check_scores(self.scores_)
@@ -378,7 +334,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         coefficients[used] = path.coefficients[best]
         self.dual_coef_ = coefficients.reshape(len(X), *shape)
         self.intercept_ = _one_or_many(path.intercepts[best], shape)
-        self.variance_ = _one_or_many(path.evidence.variances[best], shape)
         self.X_fit_ = np.empty((len(X), 0), dtype=X.dtype) if self.kernel_ is None else X
         predictions = np.empty(self.dual_coef_.shape)
         predictions[used] = y[used] - residuals[best]

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: leave-one-out residuals and marginal likelihood."""
+"""Kernel ridge regression: coefficients and leave-one-out residuals."""
 
 from __future__ import annotations
 
@@ -21,46 +21,17 @@ _SQUARED_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Terms of the marginal likelihood of targets, for several alphas.
-
-    - `quadratics` (n_alphas, n_targets): ``y'Py``, the value of the objective divided by alpha
-    - `log_determinants` (n_alphas,): logarithm of the determinant of ``K + alpha W^-1``, plus ``log 1'(K
-      + alpha W^-1)^-1 1`` with an intercept
-    - `freedom`: number of rows, minus 1 with an intercept
-    """
-
-    quadratics: np.ndarray
-    log_determinants: np.ndarray
-    freedom: int
-
-    @property
-    def variances(self) -> np.ndarray:
-        """Most likely factors of kernel and noise, (n_alphas, n_targets)."""
-        return np.maximum(self.quadratics, np.finfo(np.float64).tiny) / self.freedom
-
-    def log_marginal_likelihoods(self, variance: float | None) -> np.ndarray:
-        """Return values (n_alphas, n_targets) for a given or the most likely factor."""
-        factor = self.variances if variance is None else np.float64(variance)
-        fit = self.quadratics / factor
-        spread = self.freedom * np.log(2.0 * np.pi * factor)
-        return -0.5 * (fit + self.log_determinants[:, None] + spread)
-
-
-@dataclass(frozen=True)
 class RidgePath:
     """Solutions for several alphas.
 
     - `coefficients` (n_alphas, n, n_targets): coefficients of kernel functions
     - `intercepts` (n_alphas, n_targets): constants
     - `residuals` (n_alphas, n, n_targets): ``y_i - f(x_i)`` where f is fitted to all rows except i
-    - `evidence`: terms of the marginal likelihood
     """
 
     coefficients: np.ndarray
     intercepts: np.ndarray
     residuals: np.ndarray
-    evidence: Evidence
 
 
 def ridge_path(
@@ -85,8 +56,8 @@ def ridge_path(
     found = None
     if len(alphas) <= FACTORS:
         found = _by_factors(gram, alphas, right, rounding)
-    solved, diagonals, log_determinants = found or _by_eigenvectors(gram, alphas, right, rounding)
-    return _path(root, right, solved, diagonals, log_determinants, intercept)
+    solved, diagonals = found or _by_eigenvectors(gram, alphas, right, rounding)
+    return _path(root, right, solved, diagonals, intercept)
 
 
 def _path(
@@ -94,45 +65,39 @@ def _path(
     right: np.ndarray,
     solved: np.ndarray,
     diagonals: np.ndarray,
-    log_determinants: np.ndarray,
     intercept: bool,
 ) -> RidgePath:
     """Compute all results from ``G^-1 [y, 1]`` and the diagonal of ``G^-1``, both scaled by root."""
     coefficients, of_ones = solved[:, :, :-1], solved[:, :, -1:]
-    log_determinants = log_determinants - 2.0 * np.sum(np.log(root))
     intercepts = np.zeros((len(solved), right.shape[1] - 1))
     if intercept:
         ones = np.sum(root[:, None] * of_ones, axis=1)
         intercepts = np.einsum("i,kit->kt", root, coefficients) / ones
         coefficients = coefficients - of_ones * intercepts[:, None]
         diagonals = diagonals - of_ones[:, :, 0] ** 2 / ones
-        log_determinants = log_determinants + np.log(ones[:, 0])
-    quadratics = np.einsum("it,kit->kt", right[:, :-1], coefficients)
     return RidgePath(
         coefficients * root[:, None],
         intercepts,
         coefficients / (diagonals * root)[:, :, None],
-        Evidence(quadratics, log_determinants, len(root) - int(intercept)),
     )
 
 
 def _by_factors(
     gram: np.ndarray, alphas: np.ndarray, right: np.ndarray, rounding: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return solutions, diagonals of inverses and log determinants by Cholesky; None if it fails."""
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return solutions and diagonals of inverses by Cholesky; None if it fails."""
     if _factor(gram, rounding)[1]:
         return None
     solved = np.empty((len(alphas), *right.shape))
-    diagonals, log_determinants = np.empty((len(alphas), len(gram))), np.empty(len(alphas))
+    diagonals = np.empty((len(alphas), len(gram)))
     for number, alpha in enumerate(alphas):
         factor, failed = _factor(gram, alpha)
         if failed:
             return None
         solved[number] = lapack.dpotrs(factor, right, lower=1)[0]
-        log_determinants[number] = 2.0 * np.sum(np.log(np.diagonal(factor)))
         inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
         diagonals[number] = np.einsum("ki,ki->i", inverse, inverse)
-    return solved, diagonals, log_determinants
+    return solved, diagonals
 
 
 def _factor(gram: np.ndarray, added: float) -> tuple[np.ndarray, int]:
@@ -144,7 +109,7 @@ def _factor(gram: np.ndarray, added: float) -> tuple[np.ndarray, int]:
 
 def _by_eigenvectors(
     gram: np.ndarray, alphas: np.ndarray, right: np.ndarray, rounding: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the results of `_by_factors` by an eigendecomposition; the matrix is overwritten."""
     driver = "evd" if len(gram) <= _MOST_ROWS_AT_ONCE else "evr"
     values, vectors = eigh(gram.T, overwrite_a=True, check_finite=False, driver=driver)
@@ -170,7 +135,7 @@ def _by_eigenvectors(
     for first in range(0, len(gram), step):
         rows = slice(first, first + step)
         diagonals[rows] = vectors[rows] ** 2 @ (1.0 / shifted).T
-    return solved, np.ascontiguousarray(diagonals.T), np.sum(np.log(shifted), axis=1)
+    return solved, np.ascontiguousarray(diagonals.T)
 
 
 def _check_symmetric(gram: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge
+from ..estimators.ridge import OrbitRidge
 from ..estimators.row_inputs import flat_rows, shaped
 from ..estimators.target_labels import as_labels, check_targets
 from ..kernels import Kernel, OrbitMean
@@ -22,7 +22,6 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..utils.matrices import refuse_half_or_masked
 
-CRITERIA = ("leave_one_out", MARGINAL_LIKELIHOOD)
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 # Bound of relative rounding errors of means.
 ROUNDING = 1e-12
@@ -37,7 +36,6 @@ def select_widths(
     grid: Grid | None = None,
     *,
     kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-    criterion: str = "leave_one_out",
     alphas: Sequence[float] = ALPHAS,
     n_draws: int | None = None,
     random_state: int = 0,
@@ -46,7 +44,8 @@ def select_widths(
 
     Each setting is one choice of transformations and ranges. Its kernel is the average of the base
     kernel over these transformations (`structinv.kernels.OrbitMean`). An `OrbitRidge` with this kernel
-    is fitted to all given samples, and computes the score itself. Pass training samples only. The first
+    is fitted to all given samples. The score is that of its leave-one-out predictions: the accuracy for
+    classes, the negative squared error for numbers. Pass training samples only. The first
     setting has no transformation. It usually has the best score if the declared invariances do not hold.
 
     Parameters
@@ -63,10 +62,6 @@ def select_widths(
         ``{"spread": [5, 20, 90]}``.
     kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
         Base kernel. A name means the kernel with the defaults of `InvariantSVC`.
-    criterion : {"leave_one_out", "marginal_likelihood"}, default="leave_one_out"
-        Method for the scores. "leave_one_out" computes the accuracy for classes, or the negative squared
-        error for numbers. "marginal_likelihood" is the log marginal likelihood of a Gaussian process
-        (`OrbitRidge.log_marginal_likelihood`), summed over one-against-all problems for classes.
     alphas : sequence of float, default=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
         Candidate weights of the norm in `OrbitRidge` (> 0). Each score uses the best of them. Add larger
         values for noisier targets.
@@ -80,9 +75,9 @@ def select_widths(
     -------
     GridSearchCV
         The fitted search. ``best_estimator_.kernel`` is the best kernel. In `cv_results_`, the scores
-        are "mean_test_score", and "mean_test_error" are their standard errors over samples (for
-        "leave_one_out"). The parameters of `grid` have names such as "param_kernel__oracle__spread". The
-        targets of `best_estimator_` are -1 and 1 for classes.
+        are "mean_test_score", and "mean_test_error" are their standard errors over samples. The
+        parameters of `grid` have names such as "param_kernel__oracle__spread". The targets of
+        `best_estimator_` are -1 and 1 for classes.
 
     Raises
     ------
@@ -97,8 +92,7 @@ def select_widths(
     Notes
     -----
     The best score is the maximum of many, so measure the accuracy of the best kernel on a separate test
-    set. A marginal likelihood assumes that the targets follow a Gaussian process. For classes, the
-    targets are -1 and 1, which hardly fit this assumption.
+    set.
 
     Examples
     --------
@@ -112,21 +106,18 @@ def select_widths(
     >>> search.best_estimator_.kernel.oracle
     Flip(shape=(1, 4))
     """
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion must be one of {list(CRITERIA)}, got {criterion!r}")
     refuse_half_or_masked("X", X)
     base = _base_kernel(kernel, X)
-    # Criteria use all samples, so there is one fold with all of them.
+    # Leave-one-out predictions use all samples, so there is one fold with all of them.
     everything = np.arange(len(X))
     y = column_or_1d(as_labels(y))
     classes = y.dtype.kind != "f" or type_of_target(y) != "continuous"
-    evidence = criterion == MARGINAL_LIKELIHOOD
     mean = partial(OrbitMean, kernel=base, n_draws=n_draws, random_state=random_state)
     search = GridSearchCV(
-        OrbitRidge(base, alphas=alphas, scoring=MARGINAL_LIKELIHOOD if evidence else None),
+        OrbitRidge(base, alphas=alphas),
         [{"kernel": [base]}, *_grids(oracle, grid, mean)],
-        scoring=_evidence if evidence else partial(_leave_one_out, classes=classes),
-        refit=partial(_first_best, least=1.0 if evidence else 0.0),
+        scoring=partial(_leave_one_out, classes=classes),
+        refit=_first_best,
         cv=[(everything, everything)],
         error_score="raise",
     )
@@ -166,10 +157,6 @@ def _as_numbers(y: np.ndarray) -> np.ndarray:
     return np.where(is_class[:, 1:] if len(known) == 2 else is_class, 1.0, -1.0)
 
 
-def _evidence(model: OrbitRidge, X: Any, targets: np.ndarray) -> dict[str, float]:
-    return {"score": model.best_score_}
-
-
 def _leave_one_out(model: OrbitRidge, X: Any, targets: np.ndarray, classes: bool) -> dict[str, float]:
     """Return the mean and the standard error of the scores of all samples."""
     predictions = model.leave_one_out_predictions_
@@ -182,11 +169,8 @@ def _leave_one_out(model: OrbitRidge, X: Any, targets: np.ndarray, classes: bool
     return {"score": np.mean(each), "error": np.std(each, ddof=1) / np.sqrt(len(each))}
 
 
-def _first_best(results: Mapping[str, Any], least: float) -> int:
-    """Return the first setting whose score is maximal up to rounding.
-
-    Rounding errors are relative to the largest score, and at least to `least`.
-    """
+def _first_best(results: Mapping[str, Any]) -> int:
+    """Return the first setting whose score is maximal up to rounding."""
     scores = results["mean_test_score"]
-    slack = ROUNDING * max(least, abs(np.max(scores)))
+    slack = ROUNDING * abs(np.max(scores))
     return int(np.flatnonzero(scores >= np.max(scores) - slack)[0])

@@ -9,7 +9,6 @@ from typing import Any
 from .. import embeddings, estimators, functionals, kernels, losses, oracles, solvers, structures
 from ..embeddings.base import KernelError
 from ..embeddings.patch_grid import ImageChanges, PatchGrid, PatchScaling
-from ..estimators.ridge_systems import Evidence
 from ..estimators.tokens import TokenVectorizer
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
@@ -30,7 +29,7 @@ _REGISTERED = (kind for family in _FAMILIES for kind in family.REGISTRY.values()
 
 # A list, not the prefix of the package, so that a file cannot call any other class or function.
 OWN: frozenset[type] = frozenset(each for each in (*_NAMED, *_REGISTERED) if isinstance(each, type)) | {
-    *(Affine, BoundFunctional, Cache, CallableKernel, ConcatenatedLoss, Evidence, ImageChanges),
+    *(Affine, BoundFunctional, Cache, CallableKernel, ConcatenatedLoss, ImageChanges),
     *(ImageShape, KernelError, MoreauEnvelope, PatchGrid, PatchScaling, PrecomputedKernel, Product),
     *(PSDCorrectedKernel, Representers, Scaled, StandIn, Stream, Sum),
     *(TokenEdits, TokenVectorizer),
