@@ -13,9 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# A script.
-collect_ignore = ["prose.py"]
-
 # The same cases in every run, and so the same faults found: more of them would be tried for nothing.
 # The first of a test waits for compilers.
 settings.register_profile("structinv", derandomize=True, deadline=None, max_examples=30)

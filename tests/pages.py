@@ -78,12 +78,5 @@ def links_of(text):
     return [tuple(target.partition("#")[::2]) for target in inside]
 
 
-def anchors_of(text):
-    """The anchors of the headings of a page."""
-    headings = re.findall(r"^#+ (.+)$", _without_code(text), flags=re.MULTILINE)
-    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
-    return {heading.strip().replace(" ", "-") for heading in plain}
-
-
 def _without_code(text):
     return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -1,9 +1,10 @@
-"""The package as a whole: what importing it loads, its layers, and the README's commands."""
+"""The package as a whole: what importing it loads, its layers, metadata, addresses and workflows."""
 
 import ast
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -12,10 +13,15 @@ import pytest
 
 import structinv
 
-from .platforms import posix_only
+from . import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "structinv"
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
 
 # From bottom to top: a module imports from its own layer and from those above it in this list.
 LAYERS = [
@@ -161,69 +167,98 @@ HEAVY += ("sklearn.decomposition", "sklearn.feature_extraction", "sklearn.linear
 HEAVY += ("sklearn.neighbors", "sklearn.svm")
 
 
-def heavy_after(code):
-    """Which heavy packages a new process has loaded after some code."""
-    code = f"import sys\n{code}\nprint(*set(sys.modules).intersection({HEAVY!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
-@pytest.fixture(scope="module")
-def heavy_here():
-    return heavy_after("import structinv")
-
-
-@pytest.fixture(scope="module")
-def heavy_elsewhere():
-    """What the light dependencies load by themselves: scikit-learn looks for pandas, for one."""
-    reached, waiting = set(), {"structinv"}
-    while waiting:
-        name = waiting.pop()
-        reached.add(name)
-        parents = {name.rpartition(".")[0]} if "." in name else set()
-        waiting |= ((imported_modules(name, at_import=True) | parents) & set(MODULES)) - reached
-    outside = {other.split(".")[0] for name in reached for other in imports(name, at_import=True)}
-    outside -= {"structinv", *HEAVY}
-    assert {"numpy", "sklearn", "numba"} <= outside
-    return heavy_after("\n".join(f"import {name}" for name in sorted(outside)))
-
-
-@pytest.mark.parametrize("module", HEAVY)
-def test_importing_the_package_stays_light(module, heavy_here, heavy_elsewhere):
-    assert module not in heavy_here - heavy_elsewhere
-    # That a dependency loads it is no leave to do so here.
-    at_import = {
-        name
-        for name in MODULES
-        if any(f"{other}.".startswith(f"{module}.") for other in imports(name, at_import=True))
-    }
-    assert all(layer(name) in ("cli", "__main__") for name in at_import), sorted(at_import)
-
-
 def test_the_package_is_typed_and_has_a_version():
     assert (PACKAGE / "py.typed").is_file()
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", structinv.__version__)
 
 
-def readme_commands():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^```sh\n(.*)$", text, flags=re.MULTILINE)[:2]
+def test_importing_the_package_stays_light():
+    """Nothing heavy is loaded that the light dependencies do not load by themselves."""
+    light = "joblib, numba, numpy, scipy, sklearn.base, threadpoolctl"
+    heavy = f"sorted(set(sys.modules).intersection({HEAVY!r}))"
+    code = f"import sys, {light}\nbefore = {heavy}\nimport structinv\nassert {heavy} == before, {heavy}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    # That a dependency loads it is no leave to do so here.
+    for name in MODULES:
+        if layer(name) not in ("cli", "__main__"):
+            at_import = imports(name, at_import=True)
+            assert not [m for m in HEAVY if any(f"{other}.".startswith(f"{m}.") for other in at_import)]
 
 
-def test_readme_starts_with_the_two_commands():
-    demo, tests = readme_commands()
-    assert demo.startswith("python -m pip install")
-    assert demo.endswith("structinv demo")
-    assert tests.startswith("python -m pip install")
-    assert "python -m pytest" in tests
+# Metadata, addresses, workflows and the README of a package index.
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+URLS = PROJECT["urls"]
 
 
-@posix_only
-def test_continuous_integration_runs_the_readme_commands():
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    (extraction,) = re.findall(r"^mapfile -t commands < <\((.*)\)$", script, flags=re.MULTILINE)
-    lines = subprocess.run(
-        ["bash", "-c", extraction], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert lines == readme_commands()
-    assert 'bash -c "set -euo pipefail; $command"' in script
+def field(name):
+    """A field of the first level of CITATION.cff."""
+    (value,) = re.findall(rf'^{name}: "?([^"\n]*)"?$', read("CITATION.cff"), flags=re.MULTILINE)
+    return value
+
+
+def pythons():
+    """The versions of Python in the classifiers, oldest first."""
+    prefix = "Programming Language :: Python :: "
+    versions = [name.removeprefix(prefix) for name in PROJECT["classifiers"] if name.startswith(prefix)]
+    return [version for version in versions if re.fullmatch(r"3\.\d+", version)]
+
+
+def test_the_oldest_python_is_the_required_one():
+    assert pythons()
+    assert PROJECT["requires-python"] == f">={pythons()[0]}"
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == "py" + pythons()[0].replace(".", "")
+
+
+def test_the_workflow_tests_every_python_of_the_classifiers():
+    (tested,) = re.findall(r"python: \[(.*)\]", read(".github/workflows/tests.yml"))
+    assert set(pythons()) <= set(re.findall(r'"(3\.\d+)"', tested))
+
+
+def test_citation_has_the_version_and_the_addresses():
+    assert field("version") == re.match(r"\d+\.\d+\.\d+", structinv.__version__)[0]
+    assert field("repository-code") == URLS["Homepage"]
+    assert field("url") == URLS["Documentation"]
+    assert field("license") == PROJECT["license"]
+    assert f"version = {{{field('version')}}}" in read("README.md")
+
+
+def on_a_package_index(text):
+    """The text with the substitutions of pyproject.toml."""
+    for each in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    return text
+
+
+def test_links_of_the_readme_are_absolute_on_a_package_index():
+    owner_and_name = URLS["Homepage"].removeprefix("https://github.com/")
+    pictures = f"https://raw.githubusercontent.com/{owner_and_name}/v$HFPR_VERSION/"
+    files = f"{URLS['Homepage']}/blob/v$HFPR_VERSION/"
+    text = on_a_package_index(read("README.md"))
+    assert not [target for target, _ in pages.links_of(text) if target]
+    starts = (pictures, files)
+    absolute = re.findall(r"\]\((https?:[^)]*)\)", text)
+    relative = [(target, anchor) for target, anchor in pages.links_of(read("README.md")) if target]
+    assert len([link for link in absolute if link.startswith(starts)]) == len(relative) > 10
+    for link in absolute:
+        if link.startswith(starts):
+            path = link.removeprefix(pictures).removeprefix(files).partition("#")[0]
+            assert (ROOT / path).exists(), path
+            assert path.endswith((".png", ".svg")) == link.startswith(pictures)
+
+
+def test_the_tests_with_the_lowest_versions_have_all_extras():
+    listed = set(re.findall(r"--extra (\w+)", read(".ci/lowest")))
+    tools = {"dev", "docs"}  # lint, types and the site
+    assert listed == set(PROJECT["optional-dependencies"]) - tools
+
+
+@pytest.mark.parametrize("name", [path.name for path in (ROOT / ".github" / "workflows").glob("*.yml")])
+def test_scripts_and_extras_of_workflows_are_there(name):
+    text = read(f".github/workflows/{name}")
+    scripts = re.findall(r"run: (\.ci/\w+)", text)
+    extras = re.findall(r'"\.\[(\w+)\]"', text)
+    assert scripts or extras
+    assert all((ROOT / script).is_file() for script in scripts)
+    assert set(extras) <= set(PROJECT["optional-dependencies"])
