@@ -138,7 +138,7 @@ def test_isometric_lists_have_differences():
         Permutations((D, 1), noise=np.inf),
         Weighted(reorderings | shrinkings, [1, 0, 2, 0, 5]),
         reorderings | shrinkings,
-        Rotations([180, 40], shape=(1, D), distribution="normal", spread=60.0),
+        Rotations([180, 40], shape=(1, D), spread=60.0),
     ],
     ids=lambda oracle: type(oracle).__name__,
 )

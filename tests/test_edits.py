@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from structinv import InvariantLinearSVC
 from structinv.oracles import (
@@ -20,9 +19,7 @@ from structinv.oracles import (
     FScale,
     Protected,
     Shared,
-    check_oracle,
 )
-from structinv.oracles.checked_lists import averaged
 from structinv.utils import matrices
 from structinv.utils.matrices import ALL_ROWS, row_dots
 
@@ -195,43 +192,3 @@ class TestProtected:
         assert len(bound.scenarios()[0]) == 3
         with pytest.raises(ValueError, match="oracle must be finite"):
             Shared(Protected(Box(1.0), [0])).bind(X)
-
-
-class TestDistributionsOfFactors:
-    def test_lognormal_factors_are_truncated_at_both_ends(self):
-        oracle = FScale(4000, 0.5, 4.0, distribution="lognormal", spread=0.8)
-        members = oracle.sample(np.ones((1, 4000)), 40, np.random.default_rng(0))[0]
-        most_edited = members[np.argmax(np.count_nonzero(members != 1.0, axis=1))]
-        logs = np.log(most_edited[most_edited != 1.0])
-        ends = np.log(0.5) / 0.8, np.log(4.0) / 0.8
-        assert len(logs) > 3000
-        assert stats.kstest(logs, stats.truncnorm(*ends, scale=0.8).cdf).pvalue > 1e-3
-
-    def test_the_set_does_not_depend_on_the_distribution(self):
-        X, V, assign = counts()
-        oracle = FScale(3, 0.2, 3.0, distribution="lognormal", spread=0.1)
-        check_oracle(oracle, X)
-        points = oracle.support(X, V, assign).points
-        wanted = FScale(3, 0.2, 3.0).support(X, V, assign).points
-        np.testing.assert_array_equal(points.toarray(), wanted.toarray())
-
-    @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0)])
-    def test_intervals_may_end_at_factor_one(self, low, high):
-        oracle = FScale(5, low, high, distribution="lognormal", spread=0.3)
-        members = oracle.sample(np.ones((1, 9)), 50, np.random.default_rng(0))
-        assert np.all((members >= low) & (members <= high))
-
-    @pytest.mark.parametrize(
-        ("oracle", "error", "message"),
-        [
-            (FScale(1, 0.0, distribution="lognormal", spread=1.0), ValueError, "low must be above 0"),
-            (FScale(1, distribution="lognormal"), ValueError, "spread must be a number above 0"),
-            (FScale(1, distribution="lognormal", spread=0.0), ValueError, "spread must be above 0"),
-            (FScale(1, distribution="lognormal", spread=np.nan), ValueError, "spread must be a finite"),
-            (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),
-        ],
-    )
-    def test_invalid_distributions_raise(self, oracle, error, message):
-        for ask in (lambda: oracle.bind(np.ones((1, 3))), lambda: averaged(oracle, 3, 2)):
-            with pytest.raises(error, match=message):
-                ask()

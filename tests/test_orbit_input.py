@@ -12,12 +12,12 @@ from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrb
 from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial
 from structinv.kernels.combinations import Sum
 from structinv.model_selection import select_widths
-from structinv.oracles import Box, Flip, FScale, LocalTangents, Permutations, Rotations, Weighted
+from structinv.oracles import Box, Flip, LocalTangents, Permutations, Rotations, Weighted
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]
 LABELS = (X[:, 0] > 0).astype(int)
-TURNS = Rotations(interval=(-20, 20), distribution="normal", spread=10.0)
+TURNS = Rotations(interval=(-20, 20), spread=10.0)
 
 TRANSFORMERS = [
     OrbitFourier(Flip(), n_components=4),
@@ -225,11 +225,3 @@ def test_invalid_scorers_are_errors(scoring, error, message):
     with pytest.raises(error, match=message):
         model.fit(X, Y)
     assert not [name for name in vars(model) if name.endswith("_")]
-
-
-def test_spread_raises_for_uniform_distributions():
-    message = "spread must be None if distribution is 'uniform', got 5: .* 'normal'"
-    with pytest.raises(ValueError, match=message):
-        Rotations(interval=(-20, 20), spread=5).validate()
-    with pytest.raises(ValueError, match="spread must be None .* 'lognormal'"):
-        FScale(2, 0.5, 2.0, spread=0.1).validate()

@@ -31,7 +31,7 @@ ORACLES = {
     "wrapped shifts": (Shifts(1, fill="wrap"), None),
     "cut shifts": (Shifts(1), None),
     "quarter turns": (Rotations((90, 180, 270)), None),
-    "weighted turns": (Rotations([-20, 20], distribution="normal", spread=15), None),
+    "weighted turns": (Rotations([-20, 20], spread=15), None),
     "drawn turns": (Rotations(interval=(-30, 30)), 5),
     "union": (Shifts(1) | Rotations((90, 180, 270)), None),
     "turns of turns": (Rotations((90, 180, 270)) @ Rotations([30, 60]), None),

@@ -21,7 +21,7 @@ from .kernel_problems import over_members
 from .test_kernel_svc import SHAPE, SHIFTS, lowest, optimum, strokes
 
 MIRROR = OrbitMean(Flip(shape=SHAPE), Gaussian(1.5))
-SPREADING = Rotations(interval=(-60, 60), shape=SHAPE, distribution="normal", spread=15.0)
+SPREADING = Rotations(interval=(-60, 60), shape=SHAPE, spread=15.0)
 KERNELS = {
     "mirror": MIRROR,
     "drawn turns": OrbitMean(SPREADING, Gaussian(1.5), n_draws=4),

@@ -22,7 +22,7 @@ LAWS = {
     "nothing": Identity(),
     "mirror": Flip(),
     "quarters": Rotations(QUARTERS),
-    "turns": Rotations([-20, 20], distribution="normal", spread=15),
+    "turns": Rotations([-20, 20], spread=15),
     "background": Shifts(1, fill=0.3),
 }
 
@@ -111,7 +111,7 @@ def test_second_layer_has_patches_of_the_first_map():
 
 def test_features_are_averaged_over_whole_images():
     X = images()
-    whole = Rotations([-30, 30], distribution="normal", spread=20)
+    whole = Rotations([-30, 30], spread=20)
     made = PatchOrbits(patch_size=3, n_components=5, whole=whole, random_state=0).fit(X)
     law = made.whole_changes_.changes
     assert len(set(law.weights)) > 1

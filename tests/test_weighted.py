@@ -59,7 +59,7 @@ def test_lists_have_the_weights_as_probabilities(part, weights):
 
 def test_weights_replace_those_of_the_part():
     X, _ = rows()
-    part = Rotations([180, 40], shape=(1, D), distribution="normal", spread=30.0)
+    part = Rotations([180, 40], shape=(1, D), spread=30.0)
     np.testing.assert_allclose(
         averaged(Weighted(Weighted(part, [1, 2, 3]), [1, 1, 1]), D).weights, 1 / 3
     )

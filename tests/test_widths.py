@@ -10,7 +10,7 @@ from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Box, FiniteOracle, Flip, Rotations, Shifts
 
 SIDE = 5
-TURNS = Rotations(interval=(-180, 180), distribution="normal", spread=1.0)
+TURNS = Rotations(interval=(-180, 180), spread=1.0)
 
 
 def digits(classes, n, seed=0):

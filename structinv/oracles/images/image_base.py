@@ -15,7 +15,7 @@ from ..base import Support
 from ..changes import Changes, draw_names
 from .image_family import ImageFamily
 from .image_list import CoverOfImages, MovedImages
-from .image_maps import ImageShape, fill_code, image_maps, smoothed, step_of, warp_gains, warps_of
+from .image_maps import ImageShape, fill_code, image_maps, smoothed, step_of, warps_of
 from .image_mesh import mesh_of
 from .image_parameters import check_draw, draw, log_density
 from .image_paths import ImagePath, furthest
@@ -48,8 +48,6 @@ class ImageOracle(ImageFamily):
         Name of the constructor's parameter with the values of a finite set.
     neutral : float
         Value of the identity, 0 by default.
-    distributions : tuple of str
-        Allowed values of `distribution`.
 
     See Also
     --------
@@ -150,12 +148,10 @@ class ImageOracle(ImageFamily):
         plugins.numbers(source, "warps", path.warps, (3, 6))
         places = np.linspace(path.low, path.high, 5)
         values = plugins.numbers(source, "values", path.value_at(places), (5,))
-        warps, gains = path.at(places)
         expected = self._warps(np.full(5, number), values)
         pairs: tuple[tuple[Any, Any], ...] = (
             (np.sort(values[[0, -1]]), (low, high)),
-            (warps, expected),
-            (gains, warp_gains(expected, bool(self.unitary))),
+            (path.at(places), expected),
         )
         return path if all(np.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in pairs) else None
 
@@ -177,7 +173,7 @@ class ImageOracle(ImageFamily):
         best = first_best(scores)
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
-    def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+    def mesh(self, rows: np.ndarray) -> np.ndarray:
         """Bound the distance from a continuous set to its cover.
 
         The source of a pixel is the point of the input image that gives its value. The bound combines
@@ -189,8 +185,6 @@ class ImageOracle(ImageFamily):
         ----------
         rows : ndarray of shape (n_samples, n_features)
             Images.
-        points : ndarray of shape (n_samples, n_members, n_features)
-            Transformed images of the cover.
 
         Returns
         -------
@@ -198,16 +192,14 @@ class ImageOracle(ImageFamily):
             Bound of the distance from any perturbed image to the nearest one of the cover.
         """
         if self.order != 1:
-            return np.full(len(points), np.inf)
+            return np.full(len(rows), np.inf)
         shape = self._shape(rows.shape[1])
         values = [self._neighbors(k) for k in range(len(self.families()))]
         family = np.concatenate([np.full(len(v) - 1, k) for k, v in enumerate(values)])
         low, high = (np.concatenate([v[side] for v in values]) for side in (np.s_[:-1], np.s_[1:]))
         ends = self._warps(family, low), self._warps(family, high)
         code, background = fill_code(self.fill)
-        return mesh_of(
-            rows, shape, ends, self.turned(low, high), code, background, bool(self.unitary), points
-        )
+        return mesh_of(rows, shape, ends, self.turned(low, high), code, background)
 
     def refined(
         self,
@@ -287,7 +279,7 @@ class ImageOracle(ImageFamily):
         return bool(np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= 10.0 * rounding(x, z)))
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw random transformed images with values from `distribution`.
+        """Draw random transformed images, uniformly or with a normal density of `spread`.
 
         A finite set draws its images, the unperturbed one included, with probabilities in proportion
         to the density at their values. A continuous set draws values; all families are equally
@@ -318,14 +310,14 @@ class ImageOracle(ImageFamily):
 
     def _probabilities(self) -> np.ndarray:
         """Return the probabilities of a finite set, in proportion to the density at its values."""
-        logs = log_density(self.distribution, self._table().value, self.neutral, self.spread)
+        logs = log_density(self._table().value, self.neutral, self.spread)
         densities = np.exp(logs - np.max(logs))
         return densities / np.sum(densities)
 
     def _random_warps(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Draw random warps of a continuous set, of shape (*size, 6)."""
         family = rng.integers(len(self.families()), size=size)
-        value = draw(self.distribution, *self._ends(), self.neutral, self.spread, size, rng)
+        value = draw(*self._ends(), self.neutral, self.spread, size, rng)
         return self._warps(family.ravel(), value.ravel()).reshape(*size, 6)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
@@ -343,7 +335,7 @@ class ImageOracle(ImageFamily):
             return super()._draws(X, n_draws, random_state)
         rng, shape = np.random.default_rng(random_state), self._rows(X)[1]
         warps = self._random_warps((n_draws,), rng)
-        maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+        maps = image_maps(shape, warps, self.order, self.fill)
         return MovedImages(X, maps, draw_names(n_draws))
 
     def tangents(self, X: Matrix) -> np.ndarray:
@@ -371,7 +363,7 @@ class ImageOracle(ImageFamily):
             warps.append(warps_of(*self._geometry(family, values)))
             steps.append(values[0] - values[1])
         order, size = max(self.order, 1), len(steps)
-        maps = image_maps(shape, np.concatenate(warps), order, self.fill, bool(self.unitary))
+        maps = image_maps(shape, np.concatenate(warps), order, self.fill)
         images = smoothed(rows, shape, self.smoothing, self.fill)
         both = maps.apply(images, np.tile(np.arange(2 * size), (len(rows), 1)))
         both = both.reshape(len(rows), size, 2, shape.size)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...utils import plugins
 from ...utils.matrices import Matrix, dense, refuse_masked
-from ...utils.parameters import check_boolean, check_integer, check_number
+from ...utils.parameters import check_integer, check_number
 from ..base import InvarianceOracle
 from ..cache import Cache
 from .image_maps import (
@@ -25,7 +25,7 @@ from .image_maps import (
     warp_images,
     warps_of,
 )
-from .image_parameters import check_distribution, interval, listed
+from .image_parameters import check_spread, interval, listed
 from .image_paths import ImagePath
 
 
@@ -51,16 +51,13 @@ class ImageFamily(InvarianceOracle):
 
     parameter: str
     neutral: float = 0.0
-    distributions: tuple[str, ...] = ("uniform", "normal")
 
     # Defaults for subclasses whose constructors lack these parameters.
     shape: ImageShape | tuple[int, ...] | None = None
     order: int = 1
     fill: str | float = "zero"
-    unitary: bool = False
     interval: tuple[float, float] | None = None
     resolution: int = 9
-    distribution: str = "uniform"
     spread: float | None = None
     smoothing: float = 0.0
 
@@ -193,7 +190,6 @@ class ImageFamily(InvarianceOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         self._check_range()
-        name = type(self).__name__
         if self.order not in ORDERS or isinstance(self.order, bool):
             raise ValueError(f"order must be 0, 1 or 3, got {self.order!r}")
         if isinstance(self.fill, str):
@@ -201,9 +197,8 @@ class ImageFamily(InvarianceOracle):
                 raise ValueError(f"fill must be a number or one of {tuple(FILLS)}, got {self.fill!r}")
         else:
             check_number("fill", self.fill, minimum=-np.inf)
-        check_boolean("unitary", self.unitary)
         check_integer("resolution", self.resolution, least=2)
-        check_distribution(name, self.distributions, self.distribution, self.spread)
+        check_spread(self.spread)
         check_number("smoothing", self.smoothing)
         image_shape(self.shape, n_features)
 
@@ -295,12 +290,12 @@ class ImageFamily(InvarianceOracle):
 
         def make() -> ImageMaps:
             warps = self._table().warps
-            return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+            return image_maps(shape, warps, self.order, self.fill)
 
         return self._once(("maps", shape), make)
 
     def _changed(self, X: np.ndarray, shape: ImageShape, warps: np.ndarray) -> np.ndarray:
-        return warp_images(X, shape, warps, self.order, self.fill, bool(self.unitary))
+        return warp_images(X, shape, warps, self.order, self.fill)
 
 
 def member_table(

@@ -85,7 +85,7 @@ class CoverOfImages(MovedImages):
         self.oracle = oracle
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        return self.oracle.mesh(self._images(rows), self.members(rows))
+        return self.oracle.mesh(self._images(rows))
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]

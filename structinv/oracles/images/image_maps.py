@@ -193,13 +193,10 @@ class ImageMaps:
         return out
 
 
-def image_maps(
-    shape: ImageShape, warps: np.ndarray, order: int, fill: str | float, unitary: bool
-) -> ImageMaps:
+def image_maps(shape: ImageShape, warps: np.ndarray, order: int, fill: str | float) -> ImageMaps:
     """Return the maps of warps, (s, 6)."""
     warps = np.ascontiguousarray(warps, dtype=np.float64)
     code, background = fill_code(fill)
-    gains = warp_gains(warps, unitary)
     size, pixels = len(warps), shape.pixels
     # 12 bytes per entry: a float64 weight and an int32 index.
     needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
@@ -210,7 +207,7 @@ def image_maps(
     step = max(1, PIXELS_AT_ONCE // pixels)
     for first in range(0, size, step):
         part = slice(first, first + step)
-        places, weights = _merge(*_warp_weights(shape, warps[part], gains[part], order, code))
+        places, weights = _merge(*_warp_weights(shape, warps[part], order, code))
         nonzero = weights != 0.0
         counts[part] = np.count_nonzero(nonzero, axis=-1)
         for k in range(weights.shape[-1]):
@@ -239,14 +236,6 @@ def warps_of(matrices: np.ndarray, translations: np.ndarray) -> np.ndarray:
     return np.concatenate([inverse.reshape(-1, 4), moved], axis=1) + 0.0
 
 
-def warp_gains(warps: np.ndarray, unitary: bool) -> np.ndarray:
-    """Return intensity factors: if `unitary`, |det A|^-1/2 of each map, else 1."""
-    if not unitary:
-        return np.ones(warps.shape[:-1])
-    gains = np.sqrt(np.abs(warps[..., 0] * warps[..., 3] - warps[..., 1] * warps[..., 2]))
-    return np.where(np.abs(gains - 1.0) < 1e-12, 1.0, gains)
-
-
 def sources_of(shape: ImageShape, warps: np.ndarray) -> np.ndarray:
     """Return the sources (row, column) of the output pixels, (m, pixels, 2)."""
     center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
@@ -260,12 +249,10 @@ def warp_images(
     warps: np.ndarray,
     order: int,
     fill: str | float,
-    unitary: bool,
 ) -> np.ndarray:
     """Transform row i by ``warps[i, k]`` without matrices; returns (n, k, d)."""
     X = np.ascontiguousarray(X)
     code, background = fill_code(fill)
-    gains = warp_gains(warps, unitary)
     out = np.empty((*warps.shape[:2], shape.size), dtype=X.dtype)
 
     step = max(1, PIXELS_AT_ONCE // max(1, warps.shape[1] * shape.pixels))
@@ -273,8 +260,7 @@ def warp_images(
     def warp(part: slice) -> None:
         for first in range(part.start, part.stop, step):
             rows = slice(first, min(first + step, part.stop))
-            flat = warps[rows].reshape(-1, 6), gains[rows].ravel()
-            places, weights = _warp_weights(shape, *flat, order, code)
+            places, weights = _warp_weights(shape, warps[rows].reshape(-1, 6), order, code)
             _add_up(X[rows], places, weights, shape.channels, background, out[rows])
 
     in_threads(warp, len(X), 10 * out.size)
@@ -332,7 +318,7 @@ def _axis_weights(t: np.ndarray, length: int, order: int, fill: int) -> tuple[np
 
 
 def _warp_weights(
-    shape: ImageShape, warps: np.ndarray, gains: np.ndarray, order: int, fill: int
+    shape: ImageShape, warps: np.ndarray, order: int, fill: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return input pixels and their weights for each output pixel, both (w, m, pixels).
 
@@ -347,7 +333,6 @@ def _warp_weights(
     source_column = m[:, 2] * r + m[:, 3] * c + m[:, 5] + middle_column
     rows, down = _axis_weights(source_row, shape.height, order, fill)
     columns, across = _axis_weights(source_column, shape.width, order, fill)
-    down *= gains[:, None]
     # Pixels are the last axis, since it is the longest.
     weights = (down[:, None] * across).reshape((order + 1) ** 2, *source_row.shape)
     places = (rows[:, None] * shape.width + columns).reshape(weights.shape)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...utils.jit import njit
 from ...utils.matrices import in_threads
-from .image_maps import ImageShape, places_beyond, sources_of, warp_gains
+from .image_maps import ImageShape, places_beyond, sources_of
 
 # Tolerance in pixels, larger than the rounding of sources in `image_maps`.
 _SLACK = 4e-9
@@ -19,8 +19,6 @@ def mesh_of(
     turned: np.ndarray,
     fill: int,
     background: float,
-    unitary: bool,
-    points: np.ndarray,
 ) -> np.ndarray:
     r"""Bound the distance from any transformed image to the nearest one of a cover.
 
@@ -30,12 +28,11 @@ def mesh_of(
     :math:`g_r` and :math:`g_c` are the largest differences of neighboring pixels in the cells of the
     way, along both axes. The change is also at most the largest difference of any two pixels there.
 
-    Shapes: `X` (n, d), `ends` (g, 6), `turned` (g,), `points` (n, s, d); returns (n,).
+    Shapes: `X` (n, d), `ends` (g, 6), `turned` (g,); returns (n,).
     """
     if not len(turned):
         return np.zeros(len(X))
     boxes, moves = _paths(shape, ends, turned)
-    gains = np.stack([warp_gains(warps, unitary) for warps in ends])
     bounds = np.empty((len(X), len(turned)))
     sides = shape.height, shape.width
     if fill == 0:
@@ -55,11 +52,7 @@ def mesh_of(
         )  # fmt: skip
 
     in_threads(bound, len(X), 4 * len(X) * moves.size)
-    # The intensity factor differs from that of the nearer end by at most half of the ends' difference.
-    # `largest` bounds the norm of an image with factor 1.
-    largest = np.max(np.linalg.norm(points - background, axis=2), axis=1) / np.min(gains)
-    factor_bound = np.abs(gains[0] - gains[1]) / 2 * largest[:, None]
-    return np.max(np.max(gains, axis=0) * bounds + factor_bound, axis=1)
+    return np.max(bounds, axis=1)
 
 
 def _paths(

@@ -27,9 +27,7 @@ class _Interpolated(ImageOracle):
     interval: tuple[float, float] | None = None
     order: int = 1
     fill: str | float = "zero"
-    unitary: bool = False
     resolution: int = 9
-    distribution: str = "uniform"
     spread: float | None = None
     smoothing: float = 0.0
 
@@ -69,19 +67,13 @@ class Rotations(_Interpolated):
         Values beyond the border: zero, the nearest pixel, the image mirrored with its outermost pixels
         repeated, or the image repeated. A number c is the intensity of the background, such as 255 for
         black on white. The map is then affine: ``z = c + T (x - c)``, where T fills with zero.
-    unitary : bool, default=False
-        Whether intensities are multiplied by ``|J|^-1/2``, with the Jacobian determinant J of the
-        geometric map. It matters only for scalings.
     resolution : int, default=9
         Number of angles in the cover of an `interval` (>= 2). Kernel methods and orders 0 and 3 search
         between these angles.
-    distribution : {"uniform", "normal", "vonmises"}, default="uniform"
-        Distribution of the angle for random draws, with its maximum at 0 and truncated to `interval`.
-        Listed angles have probabilities in proportion to the density. "vonmises" has concentration
-        1 / spread^2.
-    spread : float, default=None
-        Standard deviation of the angle before truncation, in degrees (> 0). It must be None if
-        `distribution` is "uniform", and is required otherwise.
+    spread : float or None, default=None
+        Standard deviation of the angle in random draws, in degrees (> 0): a normal distribution around
+        0, truncated to `interval`. None is a uniform distribution. Listed angles have probabilities in
+        proportion to the density.
     smoothing : float, default=0.0
         Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
 
@@ -114,7 +106,6 @@ class Rotations(_Interpolated):
     """
 
     parameter = "degrees"
-    distributions = ("uniform", "normal", "vonmises")
 
     degrees: Values = None
 
@@ -163,16 +154,11 @@ class Shifts(_Interpolated):
         Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution.
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
         Values beyond the border, or the intensity of the background.
-    unitary : bool, default=False
-        Whether intensities are multiplied by ``|J|^-1/2``, with the Jacobian determinant J. J is 1 for
-        shifts.
     resolution : int, default=9
         Number of values per direction in the cover of an `interval` (>= 2).
-    distribution : {"uniform", "normal"}, default="uniform"
-        Distribution of the length for random draws, with its maximum at 0.
-    spread : float, default=None
-        Standard deviation of the length before truncation, in pixels (> 0). It is required for
-        "normal", and must be None for "uniform".
+    spread : float or None, default=None
+        Standard deviation of the length in random draws, in pixels (> 0): a normal distribution around
+        0, truncated to `interval`. None is a uniform distribution.
     smoothing : float, default=0.0
         Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
     directions : {4, 8}, default=4
@@ -255,7 +241,7 @@ class Scalings(_Interpolated):
 
     .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr)
 
-    with the center c and the factor t. If `unitary` is true, intensities are multiplied by 1 / t.
+    with the center c and the factor t.
     ``factors=[0.9, 1.1]`` allows two factors, ``interval=(0.9, 1.1)`` all factors between them.
 
     Parameters
@@ -270,16 +256,11 @@ class Scalings(_Interpolated):
         Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution.
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
         Values beyond the border, or the intensity of the background.
-    unitary : bool, default=False
-        Whether intensities are multiplied by 1 / t.
     resolution : int, default=9
         Number of factors in the cover of an `interval` (>= 2).
-    distribution : {"uniform", "normal", "lognormal"}, default="uniform"
-        Distribution of the factor for random draws, with its maximum at 1. "lognormal" is a normal
-        density over the logarithm of the factor.
-    spread : float, default=None
-        Standard deviation of the factor, or of its logarithm if `distribution` is "lognormal", before
-        truncation (> 0). It must be None for "uniform", and is required otherwise.
+    spread : float or None, default=None
+        Standard deviation of the factor in random draws (> 0): a normal distribution around 1, truncated
+        to `interval`. None is a uniform distribution.
     smoothing : float, default=0.0
         Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
 
@@ -305,7 +286,6 @@ class Scalings(_Interpolated):
     """
 
     parameter, neutral = "factors", 1.0
-    distributions = ("uniform", "normal", "lognormal")
 
     factors: Values = None
 
@@ -320,7 +300,7 @@ class Scalings(_Interpolated):
         # The source of a pixel is a linear function of the inverse factor.
         warps = np.zeros((3, 6))
         warps[1, [0, 3]] = 1.0
-        return ImagePath(warps, 1.0 / high, 1.0 / low, gained=bool(self.unitary), value_at=np.reciprocal)
+        return ImagePath(warps, 1.0 / high, 1.0 / low, value_at=np.reciprocal)
 
     def describe(self, family: Any, value: float) -> str:
         return f"scaling {value:g}"
@@ -350,15 +330,11 @@ class Shears(_Interpolated):
         Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution.
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
         Values beyond the border, or the intensity of the background.
-    unitary : bool, default=False
-        Whether intensities are multiplied by ``|J|^-1/2``, with the Jacobian determinant J = 1.
     resolution : int, default=9
         Number of values per axis in the cover of an `interval` (>= 2).
-    distribution : {"uniform", "normal"}, default="uniform"
-        Distribution of the factor for random draws, with its maximum at 0.
-    spread : float, default=None
-        Standard deviation of the factor before truncation (> 0). It is required for "normal", and must
-        be None for "uniform".
+    spread : float or None, default=None
+        Standard deviation of the factor in random draws (> 0): a normal distribution around 0, truncated
+        to `interval`. None is a uniform distribution.
     smoothing : float, default=0.0
         Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
     axes : int or sequence of int, default=(0, 1)

@@ -1,4 +1,4 @@
-"""Parameters of image oracles: values, intervals, distributions, random draws."""
+"""Parameters of image oracles: values, intervals, random draws."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import numpy as np
 from scipy import stats
 
 from ...utils.parameters import check_integer, check_number
-
-# Number of nodes of the table for the inversion of a distribution function.
-_NODES = 2001
 
 
 def listed(name: str, values: Any) -> tuple[float, ...]:
@@ -54,49 +51,18 @@ def check_draw(n_draws: Any, rng: Any) -> None:
         )
 
 
-def check_distribution(owner: str, known: tuple[str, ...], distribution: Any, spread: Any) -> None:
-    """Raise unless the distribution is allowed and `spread` fits it."""
-    if distribution not in known:
-        names = ", ".join(repr(name) for name in known)
-        raise ValueError(f"distribution of {owner} must be one of {names}, got {distribution!r}")
-    if spread is None:
-        if distribution != "uniform":
-            raise ValueError(
-                f"spread must be a number above 0 if distribution is {distribution!r}, got None"
-            )
-        return
-    check_number("spread", spread, minimum=-np.inf)
-    if spread <= 0:
-        raise ValueError(f"spread must be above 0, got {spread!r}")
-    if distribution == "uniform":
-        others = " or ".join(repr(name) for name in known if name != "uniform")
-        raise ValueError(
-            f"spread must be None if distribution is 'uniform', got {spread!r}: remove spread, or set "
-            f"distribution to {others}"
-        )
+def check_spread(spread: Any) -> None:
+    """Raise for a spread other than None or a number above 0."""
+    if spread is not None:
+        check_number("spread", spread, strict=True)
 
 
-def log_density(
-    distribution: str, values: np.ndarray, neutral: float, spread: float | None
-) -> np.ndarray:
-    """Return the logarithm of a density with its maximum at `neutral`.
-
-    An additive constant is omitted. The lognormal density is a density of the
-    logarithm of the value.
-    """
-    if distribution == "uniform":
-        return np.zeros(len(values))
-    assert spread is not None
-    if distribution == "normal":
-        return stats.norm.logpdf(values, neutral, spread)
-    if distribution == "lognormal":
-        return stats.norm.logpdf(np.log(values), np.log(neutral), spread)
-    concentration = np.radians(spread) ** -2.0
-    return stats.vonmises.logpdf(np.radians(values - neutral), concentration)
+def log_density(values: np.ndarray, neutral: float, spread: float | None) -> np.ndarray:
+    """Return the logarithm of a normal or uniform density, up to a constant."""
+    return np.zeros(len(values)) if spread is None else stats.norm.logpdf(values, neutral, spread)
 
 
 def draw(
-    distribution: str,
     low: float,
     high: float,
     neutral: float,
@@ -104,53 +70,11 @@ def draw(
     size: tuple[int, ...],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draw random values of a distribution truncated to an interval."""
+    """Draw values of an interval: uniform, or normal if `spread` is given."""
     if low == high:
         return np.full(size, low)
-    if distribution == "uniform":
+    if spread is None:
         return rng.uniform(low, high, size)
-    assert spread is not None
-    if distribution == "normal":
-        values = _truncated_normal(low, high, neutral, spread, size, rng)
-    elif distribution == "lognormal":
-        ends = np.log(low), np.log(high)
-        values = np.exp(_truncated_normal(*ends, np.log(neutral), spread, size, rng))
-    else:
-        values = _truncated_vonmises(low, high, neutral, spread, size, rng)
+    ends = (low - neutral) / spread, (high - neutral) / spread
+    values = stats.truncnorm.rvs(*ends, loc=neutral, scale=spread, size=size, random_state=rng)
     return np.clip(values, low, high)
-
-
-def _truncated_normal(
-    low: float,
-    high: float,
-    mean: float,
-    spread: float,
-    size: tuple[int, ...],
-    rng: np.random.Generator,
-) -> np.ndarray:
-    ends = (low - mean) / spread, (high - mean) / spread
-    return stats.truncnorm.rvs(*ends, loc=mean, scale=spread, size=size, random_state=rng)
-
-
-def _truncated_vonmises(
-    low: float,
-    high: float,
-    neutral: float,
-    spread: float,
-    size: tuple[int, ...],
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Draw angles in degrees by inversion of a tabulated distribution function.
-
-    SciPy inverts this distribution function one number at a time, which is slow.
-    """
-    # The density has a period of 360 degrees. Its peaks may be narrow, so each has its own nodes.
-    first, last = np.floor((low - neutral) / 360.0), np.ceil((high - neutral) / 360.0)
-    periods = 360.0 * np.arange(first, last + 1)
-    peaks = (neutral + periods[:, None] + spread * np.linspace(-8.0, 8.0, _NODES)).ravel()
-    nodes = np.unique(np.clip(np.r_[np.linspace(low, high, _NODES), peaks], low, high))
-    logs = log_density("vonmises", nodes, neutral, spread)
-    density = np.exp(logs - np.max(logs))
-    steps = np.diff(nodes) * (density[1:] + density[:-1]) / 2
-    integral = np.r_[0.0, np.cumsum(steps)]
-    return np.interp(rng.uniform(0.0, integral[-1], size), integral, nodes)

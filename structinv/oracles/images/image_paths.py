@@ -53,8 +53,6 @@ class ImagePath:
         Ends of the range of s.
     turning : bool, default=False
         Whether sources move on circles; s is then an angle in radians.
-    gained : bool, default=False
-        Whether intensities are multiplied by s.
     value_at : callable, default=`numpy.asarray`
         Function from s, (m,), to values of the oracle's parameter, (m,). It maps low and high to both
         ends of the interval.
@@ -77,7 +75,7 @@ class ImagePath:
     >>> warps = np.zeros((3, 6))
     >>> warps[0, 0] = warps[1, 3] = 1.0
     >>> path = ImagePath(warps, 0.5, 2.0, value_at=np.reciprocal)
-    >>> path.at(np.array([0.5]))[0]
+    >>> path.at(np.array([0.5]))
     array([[1. , 0. , 0. , 0.5, 0. , 0. ]])
     >>> path.value_at(np.array([0.5, 2.0]))
     array([2. , 0.5])
@@ -87,15 +85,14 @@ class ImagePath:
     low: float
     high: float
     turning: bool = False
-    gained: bool = False
     value_at: Callable[[np.ndarray], np.ndarray] = np.asarray
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
             raise ValueError(f"low must be at most high, got {self.low!r} and {self.high!r}")
 
-    def at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return warps and intensity factors at some places of the path.
+    def at(self, s: np.ndarray) -> np.ndarray:
+        """Return the warps at some places of the path.
 
         Parameters
         ----------
@@ -104,13 +101,10 @@ class ImagePath:
 
         Returns
         -------
-        warps : ndarray of shape (m, 6)
+        ndarray of shape (m, 6)
             Warps.
-        gains : ndarray of shape (m,)
-            Intensity factors.
         """
-        warps = self.warps[0] + _basis(s, self.turning) @ self.warps[1:]
-        return warps, s if self.gained else np.ones(len(s))
+        return self.warps[0] + _basis(s, self.turning) @ self.warps[1:]
 
 
 def furthest(
@@ -142,16 +136,15 @@ def furthest(
         _follow(
             X[part], V, assign[part], shape.width, shape.channels, background,
             walk.rows, walk.columns, walk.edges, walk.sources, walk.first_cells, walk.first_places,
-            walk.begins, walk.crossings, walk.waves, path.turning, path.gained,
-            np.zeros((shape.channels, frame)), np.zeros((2, shape.channels, frame)), np.empty(8),
+            walk.begins, walk.crossings, walk.waves, path.turning,
+            np.zeros((shape.channels, frame)), np.zeros((2, shape.channels, frame)), np.empty(6),
             np.empty((80, 2)), values[part], positions[part],
         )  # fmt: skip
 
     in_threads(follow, len(X), 40 * len(X) * (len(walk.waves) + shape.size))
     units = _ROUNDING + _ROUNDING_PER_PIXEL * max(len(walk.rows), len(walk.columns))
-    gain = max(abs(path.low), abs(path.high)) if path.gained else 1.0
     largest = np.max(np.abs(X), axis=1).astype(np.float64) + abs(background)
-    hidden = np.finfo(np.float64).eps * units * gain * largest * np.sum(np.abs(V), axis=1)[assign]
+    hidden = np.finfo(np.float64).eps * units * largest * np.sum(np.abs(V), axis=1)[assign]
     return values, positions, hidden
 
 
@@ -370,7 +363,7 @@ def _set_places(begins, crossings, now, sides, corner, width, bounded, first_cel
 def _follow(
     X, V, assign, width, channels, background,
     rows, columns, edges, sources, first_cells, first_places,
-    begins, crossings, waves, turning, gained, image, bends, c, stack, values, positions,
+    begins, crossings, waves, turning, image, bends, c, stack, values, positions,
 ):  # fmt: skip
     n_legs = len(edges) - 1
     for i in range(X.shape[0]):
@@ -384,8 +377,6 @@ def _follow(
         for leg in range(n_legs):
             middle = 0.5 * (edges[leg] + edges[leg + 1])
             half = edges[leg + 1] - middle
-            # c[:6] are the coefficients of the score. The intensity factor is c[6] + c[7] t.
-            c[6], c[7] = (middle, 1.0) if gained else (1.0, 0.0)
             _set_start(
                 v, channels, image, len(columns), sources[leg], first_cells[leg],
                 first_places[leg], c,
@@ -423,14 +414,13 @@ def _follow_leg(
         t, first, second = waves[k, 0], waves[k, 1], waves[k, 2]
         if t > before:
             now = c[0] + first * (c[1] + c[3] * first + c[4] * second)
-            now = (c[6] + c[7] * t) * (now + second * (c[2] + c[5] * second))
+            now = now + second * (c[2] + c[5] * second)
             # Bound of the second derivative on the leg.
             if turning:
                 curve = abs(c[1] - 2.0 * c[3]) + abs(c[2] - c[4])
                 curve += 2.0 * (abs(c[3] - c[5]) + abs(c[4]))
             else:
-                curve = abs(c[7]) * (abs(c[1]) + 3.0 * abs(c[3]) * half)
-                curve = 2.0 * (abs(c[3] * c[6]) + curve)
+                curve = 2.0 * abs(c[3])
             slack = 0.125 * (t - before) ** 2 * curve
             if (now if now > score else score) + slack > best + near:
                 best, place = _peak(c, before, t, turning, best, place, near, stack)
@@ -532,16 +522,8 @@ def _derivatives(c, t, turning):
         bend = -first * x - second * y - 2.0 * (square_coefficient * cos_2t + c[4] * sin_2t)
         third = np.hypot(first, second) + 4.0 * np.hypot(square_coefficient, c[4])
         score = c[0] + wave * (c[1] + c[3] * wave + c[4] * y) + y * (c[2] + c[5] * y)
-        return (c[6] + c[7] * t) * score, slope, bend, third
-    gain, rate = c[6] + c[7] * t, c[7]
-    slope, bend = c[1] + 2.0 * c[3] * t, 2.0 * c[3]
-    plain = c[0] + t * (c[1] + c[3] * t)
-    return (
-        gain * plain,
-        gain * slope + rate * plain,
-        gain * bend + 2.0 * rate * slope,
-        abs(3 * rate * bend),
-    )
+        return score, slope, bend, third
+    return c[0] + t * (c[1] + c[3] * t), c[1] + 2.0 * c[3] * t, 2.0 * c[3], 0.0
 
 
 @njit(cache=True, nogil=True)

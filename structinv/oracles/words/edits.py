@@ -14,7 +14,6 @@ from ...utils.parameters import brief, check_boolean, check_integer, in_order
 from ..arguments import check_directions, check_features, chosen_features
 from ..base import CountedChanges, InvarianceOracle, Support
 from ..columns import FeatureParameters
-from ..images.image_parameters import check_distribution, draw
 from .bound_edits import BoundEdits
 from .word_edits import WordEdits
 
@@ -123,14 +122,11 @@ class EditOracle(FeatureParameters, InvarianceOracle):
         n_edits = rng.integers(self.max_changes + 1, size=members.shape[:2])
         ranks = np.where(allowed, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
         edited = allowed & (ranks < n_edits[:, :, None])
-        changed = members * self._random_factors(members.shape, rng)
+        changed = members * rng.uniform(*self.factors, size=members.shape)
         if value.size:
             increases = value * rng.random(members.shape)
             changed = np.where(scalable, changed, members + increases)
         return np.where(edited, changed, members).astype(members.dtype, copy=False)
-
-    def _random_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(*self.factors, size=shape)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         edits = self.edits(len(x))
@@ -158,12 +154,6 @@ class FScale(EditOracle):
         Smallest factor, in [0, 1].
     high : float, default=2.0
         Largest factor (>= 1).
-    distribution : {"uniform", "lognormal"}, default="uniform"
-        Distribution of the factors in `sample`. "lognormal" is a normal distribution of their logarithm,
-        with its maximum at the factor 1 and truncated to [low, high]. It requires low > 0.
-    spread : float, default=None
-        Standard deviation of the logarithm before truncation (> 0). It is required for "lognormal",
-        and must be None for "uniform".
 
     See Also
     --------
@@ -179,20 +169,10 @@ class FScale(EditOracle):
     array([[2., 2., 0.]])
     """
 
-    def __init__(
-        self,
-        max_changes: int,
-        low: float = 0.5,
-        high: float = 2.0,
-        *,
-        distribution: str = "uniform",
-        spread: float | None = None,
-    ) -> None:
+    def __init__(self, max_changes: int, low: float = 0.5, high: float = 2.0) -> None:
         self.max_changes = max_changes
         self.low = low
         self.high = high
-        self.distribution = distribution
-        self.spread = spread
 
     @property
     def factors(self) -> tuple[float, float]:
@@ -206,12 +186,6 @@ class FScale(EditOracle):
             if not least <= value <= most or value == np.inf:
                 allowed = "a factor in [0, 1]" if most == 1 else "a finite factor of at least 1"
                 raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
-        check_distribution("FScale", ("uniform", "lognormal"), self.distribution, self.spread)
-        if self.distribution == "lognormal" and self.low == 0:
-            raise ValueError(f"low must be above 0 if distribution is 'lognormal', got {self.low!r}")
-
-    def _random_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return draw(self.distribution, *self.factors, 1.0, self.spread, shape, rng)
 
 
 class FDrop(EditOracle):
