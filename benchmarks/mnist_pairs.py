@@ -25,6 +25,7 @@ from scipy.stats import ttest_rel, wilcoxon
 from structinv import RepresenterClassifier, VirtualSVC
 from structinv.functionals import TransformDifference
 from structinv.kernels import Gaussian
+from structinv.losses import EpsilonInsensitive
 from structinv.oracles import InvarianceOracle, Rotations, Scalings, Shears, Shifts
 
 PAIRS = ((4, 9), (2, 3), (6, 5), (7, 1))
@@ -96,8 +97,7 @@ def fit(machine: str, params: Params, X: np.ndarray, y: np.ndarray, digits: tupl
         return VirtualSVC(oracle, gamma=gamma, C=params["C"], class_weight=weights).fit(X, y)
     settings: dict[str, Any] = {"nu": params.get("nu", 0.0), "invariance_loss": "squared"}
     if "epsilon" in params:
-        settings["invariance_loss"] = "epsilon_insensitive"
-        settings["invariance_loss_params"] = {"epsilon": params["epsilon"]}
+        settings["invariance_loss"] = EpsilonInsensitive(params["epsilon"])
     return RepresenterClassifier(
         Gaussian(params["sigma"]),
         invariances=[] if machine == "plain" else [TransformDifference(oracle)],

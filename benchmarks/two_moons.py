@@ -37,8 +37,7 @@ from structinv.terms import Objective, Penalty
 NUS = (0.0, 0.01, 0.1, 1.0)
 HINGE = {
     "loss": "hinge",
-    "invariance_loss": "epsilon_insensitive",
-    "invariance_loss_params": {"epsilon": 0.001},
+    "invariance_loss": EpsilonInsensitive(0.001),
     "C": 0.5,
 }
 SIGMA, NU, EPSILON = 0.1, 0.5, 0.001

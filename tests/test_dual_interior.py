@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structinv import RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import Gradient, TransformDifference
 from structinv.kernels import CallableKernel, Gaussian
+from structinv.losses import EpsilonInsensitive
 from structinv.oracles import Shifts
 from structinv.solvers import Representer, coefficient_objectives
 from structinv.solvers.dual_interior import DualInterior
@@ -70,7 +71,7 @@ def test_equations_against_a_dense_solve(condition, n_free):
 def test_extreme_weights(C, nu, epsilon):
     options = {
         "kernel": Gaussian(0.5), "invariances": [Gradient()], "loss": "hinge", "C": C, "nu": nu,
-        "invariance_loss": "epsilon_insensitive", "invariance_loss_params": {"epsilon": epsilon},
+        "invariance_loss": EpsilonInsensitive(epsilon),
         "tol": 1e-6, "random_state": 0,
     }  # fmt: skip
     ours = RepresenterClassifier(**options, solver="dual-interior").fit(X, Y)
@@ -93,8 +94,8 @@ def test_rows_that_come_twice_make_a_singular_gram_matrix(precision):
 def test_targets_inside_the_tube_have_zero_loss(bias):
     near = 3.0 * bias + 0.01 * np.random.default_rng(2).standard_normal(30)
     model = RepresenterRegressor(
-        Gaussian(1.0), invariances=[Gradient()], loss="epsilon_insensitive", bias=bias,
-        loss_params={"epsilon": 0.1}, invariance_loss="absolute", solver="dual-interior",
+        Gaussian(1.0), invariances=[Gradient()], loss=EpsilonInsensitive(0.1), bias=bias,
+        invariance_loss="absolute", solver="dual-interior",
     ).fit(X, near)  # fmt: skip
     assert model.solution_.status.value == "converged"
     assert 0 <= model.solution_.primal < 1e-12

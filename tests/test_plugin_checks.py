@@ -140,7 +140,6 @@ def test_the_pinball_loss_has_its_quantile_of_targets_below_the_prediction(quant
 def test_losses_that_do_not_fit_are_refused():
     cases = [
         (RepresenterRegressor(loss=Hinge()), "loss must be a loss of errors, got Hinge"),
-        (RepresenterRegressor(loss=Squared(), loss_params={}), "loss_params must be None if loss is a"),
         (RepresenterRegressor(loss=Huber(-1.0)), "width must be a number above 0"),
         (RepresenterRegressor(loss="hinge"), "loss must be one of .* or a ScalarLoss, got 'hinge'"),
     ]

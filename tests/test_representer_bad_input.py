@@ -15,6 +15,7 @@ from structinv.functionals import (
 from structinv.functionals.fast_products import JetGram
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Matern
+from structinv.losses import EpsilonInsensitive, Huber
 from structinv.oracles import FDrop, Rotations, Shifts
 from structinv.solvers import FrankWolfe, Representer
 
@@ -114,14 +115,9 @@ REFUSED = [
     (of_two(invariance_loss="hinge"), ValueError, "invariance_loss"),
     (of_two(invariance_loss=["squared", "cubic"]), ValueError, "invariance_loss .*'cubic'"),
     (of_two(invariance_loss=["squared"]), ValueError, "invariance_loss must be one value or 2"),
-    (of_two(invariance_loss_params={"epsilon": 1.0}), ValueError, "invariance_loss_params must be emp"),
-    (of_two(invariance_loss="huber", invariance_loss_params={"width": -1.0}), ValueError, "width"),
-    (of_two(invariance_loss_params=0.1), TypeError, "invariance_loss_params must be a dict"),
-    (of_two(invariance_loss_params=[{}]), ValueError, "invariance_loss_params must be one value or 2"),
+    (of_two(invariance_loss=Huber(-1.0)), ValueError, "width"),
     (classifier(loss="huber"), ValueError, "loss"),
-    (classifier(loss_params={"epsilon": 1.0}), ValueError, "loss_params must be empty"),
-    (classifier(loss="epsilon_insensitive", loss_params={"epsilon": -1.0}), ValueError, "epsilon"),
-    (classifier(loss_params=3), TypeError, "loss_params"),
+    (classifier(loss=EpsilonInsensitive(-1.0)), ValueError, "epsilon"),
     (classifier(class_weight="even"), ValueError, "class_weight"),
     (classifier(unlabeled=[-1, 1]), TypeError, "unlabeled"),
     (shifts_of(loss="logistic"), ValueError, "loss must be 'hinge' with an oracle"),
@@ -163,7 +159,6 @@ def test_parameters_and_families_of_classifiers(model, error, message):
         ({"loss": "hinge"}, ValueError, "loss"),
         ({"unlabeled": "?"}, TypeError, "unlabeled"),
         ({"unlabeled": -np.inf}, ValueError, "unlabeled"),
-        ({"loss_params": {"width": 1}}, ValueError, "loss_params"),
     ],
 )
 def test_parameters_of_the_regressor(params, error, message):

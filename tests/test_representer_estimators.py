@@ -21,6 +21,7 @@ from structinv.functionals import (
 )
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Polynomial
+from structinv.losses import EpsilonInsensitive, Huber
 from structinv.oracles import Rotations, Shifts
 from structinv.solvers import Status
 
@@ -161,7 +162,7 @@ def test_without_families_it_is_kernel_ridge_or_svr():
     np.testing.assert_allclose(model.predict(Z), ridge.predict(Z), atol=1e-6)
     tube = SVR(gamma=GAMMA, C=3.0, epsilon=0.15, tol=1e-10).fit(X, y)
     model = RepresenterRegressor(
-        gamma=GAMMA, C=3.0, loss="epsilon_insensitive", loss_params={"epsilon": 0.15}, tol=1e-10,
+        gamma=GAMMA, C=3.0, loss=EpsilonInsensitive(0.15), tol=1e-10,
     )  # fmt: skip
     np.testing.assert_allclose(converged(model.fit(X, y)).predict(Z), tube.predict(Z), atol=1e-4)
 
@@ -418,19 +419,17 @@ def test_every_family_has_its_weight_and_loss():
     families = [Gradient(), LocalAverage(0.5)]
     several = RepresenterClassifier(
         KERNEL, invariances=families, nu=np.array([0.3, 2.0]), tol=1e-10, random_state=0,
-        invariance_loss=["epsilon_insensitive", "huber"],
-        invariance_loss_params=[{"epsilon": 0.02}, {"width": 0.01}],
+        invariance_loss=[EpsilonInsensitive(0.02), Huber(0.01)],
     )  # fmt: skip
     swapped = clone(several).set_params(
         invariances=(families[1], families[0]), nu=(2.0, 0.3),
-        invariance_loss=("huber", "epsilon_insensitive"),
-        invariance_loss_params=({"width": 0.01}, {"epsilon": 0.02}),
+        invariance_loss=(Huber(0.01), EpsilonInsensitive(0.02)),
     )  # fmt: skip
     several, swapped = converged(several.fit(X, y)), converged(swapped.fit(X, y))
     assert several.solution_.primal == pytest.approx(swapped.solution_.primal, rel=1e-8)
     np.testing.assert_allclose(several.decision_function(X), swapped.decision_function(X), atol=1e-4)
-    one = {"invariance_loss": "absolute", "nu": 0.5, "invariance_loss_params": None}
-    each = {"invariance_loss": ["absolute"] * 2, "nu": [0.5, 0.5], "invariance_loss_params": [None] * 2}
+    one = {"invariance_loss": "absolute", "nu": 0.5}
+    each = {"invariance_loss": ["absolute"] * 2, "nu": [0.5, 0.5]}
     found = [clone(several).set_params(**params).fit(X, y) for params in (one, each)]
     assert np.array_equal(found[0].alpha_, found[1].alpha_)
     assert found[0].solution_.primal != pytest.approx(several.solution_.primal, rel=1e-3)

@@ -64,7 +64,7 @@ OTHER_AXES = {
 CLASS_AXES = {"cost"}
 # Parameters that are the same in many estimators.
 OF_ESTIMATORS = {
-    "families": "invariances nu invariance_loss invariance_loss_params",
+    "families": "invariances nu invariance_loss",
     "a function, an oracle or a client": "kernel function oracle client",
     "a list of words": "allowed",
     "labels": "only_for unlabeled",

@@ -113,11 +113,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         weight for a smoother function. A family with weight 0 has no effect.
     invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
-        few large values.
-    invariance_loss_params : dict, sequence of dict or None, default=None
-        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
-        families or one per family.
+        "epsilon_insensitive", "huber" or an instance, such as ``EpsilonInsensitive(0.01)`` of
+        `structinv.losses`. Change it to "absolute" or "huber" to tolerate a few large values.
     max_support_vectors : int or None, default=None
         Maximum number of support vectors (>= 1). Set it for faster predictions, at the cost of accuracy.
         A larger model is compressed as by ``compress(n_support=max_support_vectors)``. The compression
@@ -245,7 +242,6 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
-    invariance_loss_params: dict | Sequence[dict] | None = None
     max_support_vectors: int | None = None
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:

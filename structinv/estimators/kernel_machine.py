@@ -54,7 +54,6 @@ class KernelMachine(InvariantEstimator):
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
-    invariance_loss_params: dict | Sequence[dict] | None = None
     oracle: InvarianceOracle | None = None
 
     solution_: Solution
@@ -66,7 +65,7 @@ class KernelMachine(InvariantEstimator):
 
     def _invariances(self) -> Invariances:
         """Return the checked families of functionals."""
-        return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
+        return Invariances(self.invariances, self.nu, self.invariance_loss)
 
     def _kernel(self, X: np.ndarray, given: Any) -> Kernel:
         """Return the kernel with resolved parameters, for images of the given shape."""
@@ -165,7 +164,7 @@ def kernel_memory(
 class Invariances:
     """Checked families of functionals with their weights and losses."""
 
-    def __init__(self, families: Any, nu: Any, losses: Any, parameters: Any) -> None:
+    def __init__(self, families: Any, nu: Any, losses: Any) -> None:
         if isinstance(families, (Functional, BoundFunctional)) or not np.iterable(families):
             hint = _hint(families)
             raise TypeError(
@@ -181,14 +180,10 @@ class Invariances:
         size = len(self.families)
         weights = _one_each("nu", nu, size)
         names = _one_each("invariance_loss", losses, size)
-        settings = _one_each("invariance_loss_params", parameters, size)
         for number in weights:
             check_number("nu", number)
         # A single value is checked even without families.
-        found = [
-            as_loss("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")
-            for name, own in zip(names, settings, strict=False)
-        ]
+        found = [as_loss("invariance_loss", name, INVARIANCE_LOSSES) for name in names]
         self.nu, self.losses = weights[:size], found[:size]
 
     def bound(self, X: np.ndarray, estimator: Any) -> list[BoundFunctional]:
@@ -236,7 +231,7 @@ def _hint(given: Any) -> str:
 
 def _one_each(name: str, value: Any, size: int) -> list[Any]:
     """Return one value per family, or a list with a single value without families."""
-    if isinstance(value, (str, dict)) or not np.iterable(value):
+    if isinstance(value, str) or not np.iterable(value):
         return [value] * max(size, 1)
     values = list(value)
     if len(values) != size:

@@ -142,10 +142,8 @@ class LapSVC(RepresenterClassifier):
     # The penalty of the graph fixes these parameters.
     invariances: Any = field(default=(), init=False)
     invariance_loss: str = field(default="squared", init=False)
-    invariance_loss_params: None = field(default=None, init=False)
-    loss_params: None = field(default=None, init=False)
     losses_on: None = field(default=None, init=False)
     oracle: None = field(default=None, init=False)
 
     def _invariances(self) -> Invariances:
-        return Invariances([GraphLaplacian(self.n_neighbors, self.width)], self.nu, "squared", None)
+        return Invariances([GraphLaplacian(self.n_neighbors, self.width)], self.nu, "squared")

@@ -50,33 +50,14 @@ def checked_weights(sample_weight: Any, X: Any, part: bool = False) -> np.ndarra
         raise ValueError(f"sample_weight must contain numbers: {error}") from None
 
 
-def as_loss(
-    argument: str, given: Any, parameters: Any, allowed: Collection[str], or_else: str
-) -> ScalarLoss:
-    """Return a loss by name with its parameters, or a given loss."""
+def as_loss(argument: str, given: Any, allowed: Collection[str]) -> ScalarLoss:
+    """Return a loss by name with its default parameters, or a given loss."""
     if isinstance(given, ScalarLoss):
-        if parameters is not None:
-            raise ValueError(
-                f"{argument}_params must be None if {argument} is a ScalarLoss, got {parameters!r}"
-            )
         given.validate()
         return given
     if not isinstance(given, str) or given not in allowed:
         raise ValueError(f"{argument} must be one of {list(allowed)} or a ScalarLoss, got {given!r}")
-    kind = LOSSES[given]
-    if parameters is not None and not isinstance(parameters, dict):
-        raise TypeError(f"{argument}_params must be a dict or {or_else}, got {parameters!r}")
-    values = parameters or {}
-    known = set(kind().get_params())
-    unknown = set(values) - known
-    if unknown:
-        rule = f"contain only {sorted(known)}" if known else "be empty"
-        raise ValueError(
-            f"{argument}_params must {rule} for {argument}={given!r}, got {sorted(unknown)}"
-        )
-    loss = kind(**values)
-    loss.validate()
-    return loss
+    return LOSSES[given]()
 
 
 def check_on_interrupt(value: Any) -> None:

@@ -98,20 +98,14 @@ class RepresenterClassifier(LabelingEstimator, RepresenterMachine):
         its attribute `of_margins` is True.
     invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
-        few large values.
+        "epsilon_insensitive", "huber" or an instance, such as ``EpsilonInsensitive(0.01)`` of
+        `structinv.losses`. Change it to "absolute" or "huber" to tolerate a few large values.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.
     bias : bool, default=False
         If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
         it. Set it to True for classes of very different size.
-    loss_params : dict or None, default=None
-        Parameters of `loss`, such as ``{"epsilon": 0.1}`` for "epsilon_insensitive". None if `loss` is
-        an instance.
-    invariance_loss_params : dict, sequence of dict or None, default=None
-        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
-        families or one per family.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
         ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,

@@ -56,8 +56,6 @@ class RepresenterMachine(KernelMachine):
     invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     nu: float | Sequence[float] = 1.0
     bias: bool = False
-    loss_params: dict | None = None
-    invariance_loss_params: dict | Sequence[dict] | None = None
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 1.0
@@ -94,7 +92,7 @@ class RepresenterMachine(KernelMachine):
 
     def _loss(self) -> ScalarLoss:
         """Return the loss of labeled rows, with checked parameters."""
-        return as_loss("loss", self.loss, self.loss_params, self._losses, "None")
+        return as_loss("loss", self.loss, self._losses)
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         return Representer(), "the objective has losses of functionals"

@@ -76,23 +76,18 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         the function less sensitive.
     loss : str or ScalarLoss, default="squared"
         Loss of ``f(x) - y``: "squared" (without a factor 1/2), "epsilon_insensitive", "absolute",
-        "huber" or an instance. Choose "absolute" or "huber" for targets with outliers.
+        "huber" or an instance, such as ``EpsilonInsensitive(0.01)`` of `structinv.losses`. Choose
+        "absolute" or "huber" for targets with outliers.
     invariance_loss : str, ScalarLoss or sequence of them, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
-        "epsilon_insensitive", "huber" or an instance. Change it to "absolute" or "huber" to tolerate a
-        few large values.
+        "epsilon_insensitive", "huber" or an instance, such as ``EpsilonInsensitive(0.01)`` of
+        `structinv.losses`. Change it to "absolute" or "huber" to tolerate a few large values.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.
     bias : bool, default=True
         If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
         it; pass False for others. Without a constant, predictions far from the samples tend to 0.
-    loss_params : dict or None, default=None
-        Parameters of `loss`, such as ``{"epsilon": 0.1}`` or ``{"width": 1.0}``. None if `loss` is an
-        instance.
-    invariance_loss_params : dict, sequence of dict or None, default=None
-        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
-        families or one per family.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
         ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
@@ -220,7 +215,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
     def _warn_if_unexplained(self, problem: Problem) -> None:
         remedies = ["a larger C"]
         if self.loss == "epsilon_insensitive":
-            remedies.append("a smaller epsilon in loss_params")
+            remedies.append("a smaller epsilon of the loss")
         if len(self.invariances):
             remedies.append("a smaller nu")
         if not self.bias:
