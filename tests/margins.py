@@ -7,7 +7,8 @@ import numpy as np
 
 def margins(model, X, y):
     """The score of each row's label minus the largest of the others, (n,)."""
-    scores, codes = model.decision_function(X), np.searchsorted(model.classes_, y)
+    scores = model.decision_function(X).astype(np.float64)
+    codes = np.searchsorted(model.classes_, y)
     if scores.ndim == 1:
         return np.where(codes == 1, scores, -scores)
     every = np.arange(len(codes))

@@ -365,17 +365,6 @@ def test_without_labels_rows_of_every_label_may_change():
         assert np.any(found < certify(model, some, X, predicted).margins)
 
 
-@pytest.mark.parametrize("oracle", [FDrop(1), FScale(2, 0.5, 4.0)], ids=str)
-def test_training_for_an_oracle_raises_what_is_certified(oracle):
-    X, y = mails(n=200, d=30)
-    # Without an intercept, whose share of a margin no word can be robbed of.
-    plain, trained = (
-        InvariantLinearSVC(kind, C=0.1, fit_intercept=False, random_state=0).fit(X, y)
-        for kind in (None, oracle)
-    )
-    assert trained.certify(X, y).accuracy > plain.set_params(oracle=oracle).certify(X, y).accuracy
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_random_edit_beats_a_certificate(case):

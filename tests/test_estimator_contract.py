@@ -26,7 +26,7 @@ from structinv import (
     VirtualSVC,
 )
 from structinv.estimators.base import InvariantEstimator
-from structinv.functionals import LocalAverage, SecondDerivative
+from structinv.functionals import SecondDerivative
 from structinv.oracles import FDrop, FiniteOracle, FScale
 from structinv.solvers import Status
 
@@ -73,48 +73,16 @@ RULES = [
     (VirtualSVC(Nudges()), COARSE),
     (VirtualSupportVectorSVC(Nudges()), COARSE),
 ]
-# More settings of the same estimators.
-MORE_RULES = [
-    # Its three classes of two features cannot be told apart from one of them, as a check of
-    # training accuracy would want; with a grade the drops are tried, but cost nothing.
-    (InvariantLinearSVC(FDrop(max_changes=1).discounted(0.0)), COARSE),
-    (
-        InvariantLinearSVC(
-            FDrop(1).discounted(0.0), solver="pegasos", C=0.1, tol=0.3, max_seconds=1, random_state=0
-        ),
-        COARSE,
-    ),
-    (InvariantSVC(max_support_vectors=4), COARSE),
-    (
-        RepresenterClassifier(
-            loss="hinge", bias=True, invariances=[LocalAverage(0.1)], invariance_loss="absolute", nu=0.01
-        ),
-        AROUND_ROWS,
-    ),
-    (RepresenterRegressor(loss="epsilon_insensitive", gamma=0.1, bias=True, tol=1e-12), {}),
-    (OrbitRidge("laplacian", alphas=np.logspace(-3, 1, 9), fit_intercept=False), TWICE),
-    (VirtualSVC(), COARSE),
-    (VirtualSupportVectorSVC(), COARSE),
-]
 
 
-def known_failures(estimator):
-    rules = [*RULES, *MORE_RULES]
-    return next(failures for known, failures in rules if repr(known) == repr(estimator))
+FAILURES = {repr(estimator): known for estimator, known in RULES}
 
 
-@parametrize_with_checks([estimator for estimator, _ in RULES], expected_failed_checks=known_failures)
-def test_keeps_scikit_learns_rules(estimator, check, array_api):
-    check(estimator)
-
-
-@pytest.mark.slow
 @parametrize_with_checks(
-    [estimator for estimator, _ in MORE_RULES], expected_failed_checks=known_failures
+    [estimator for estimator, _ in RULES],
+    expected_failed_checks=lambda estimator: FAILURES[repr(estimator)],
 )
-def test_more_settings_keep_scikit_learns_rules(estimator, check, array_api):
-    if check.func.__name__ == "check_fit_idempotent" and getattr(estimator, "max_seconds", None) == 1:
-        pytest.skip("its unscaled rows end Pegasos by the clock, so that two fits differ")
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 

@@ -85,11 +85,6 @@ def test_a_switch_is_true_or_false(kind, name, value):
         kind(**{name: value}).fit(inputs(kind), Y)
 
 
-@pytest.mark.parametrize(("kind", "name"), BOOLEANS)
-def test_a_switch_may_come_out_of_an_array(kind, name):
-    kind(**{name: np.bool_(True)}).fit(inputs(kind), Y)
-
-
 def labels(kinds):
     """As an array of objects and as a list."""
     y = (list(kinds) * 12)[:12]

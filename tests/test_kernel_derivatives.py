@@ -100,28 +100,6 @@ def test_the_partial_of_order_0_is_the_kernel(kernel):
 
 
 @every_kernel
-def test_mixed_second_derivatives_are_differences_of_the_matrix(kernel):
-    # Of close pairs a rough kernel's differences are wrong.
-    X, Y = rows(6, 3), rows(6, 3, seed=1) + 1.0
-    step, eye = 1e-3, np.eye(3)
-    for x, y in zip(X, Y, strict=True):
-        d = x - y
-        phi = {which: v[0] for which, v in read(kernel, np.array([d @ d]), np.array([x @ y]), 2).items()}
-        expected = (
-            (phi[0, 1] - 2 * phi[1, 0]) * eye
-            - 4 * phi[2, 0] * np.outer(d, d)
-            + 2 * phi[1, 1] * (np.outer(d, x) - np.outer(y, d))
-            + phi[0, 2] * np.outer(y, x)
-        )
-        values = kernel.matrix(
-            np.vstack([x + step * eye, x - step * eye]), np.vstack([y + step * eye, y - step * eye])
-        )
-        found = values[:3, :3] - values[:3, 3:] - values[3:, :3] + values[3:, 3:]
-        scale = 1 + np.max(np.abs(expected))
-        np.testing.assert_allclose(found / (4 * step**2), expected, atol=2e-5 * scale)
-
-
-@every_kernel
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_shapes_and_precision_are_the_inputs(kernel, dtype):
     s = np.linspace(0, 5, 12).reshape(3, 4)

@@ -81,16 +81,6 @@ def test_reaches_the_optimum(name, setting, kernel, solver):
     assert solution.primal == pytest.approx(this.value(solution.f).upper, rel=1e-12)
 
 
-@pytest.mark.parametrize(("name", "setting", "kernel"), cases[::3], ids=str)
-def test_pegasos_reaches_one_per_cent(name, setting, kernel):
-    best, _ = optimum(name, setting.name, kernel)
-    this = problem(ORBIT_CASE[name].oracle, setting, KERNELS[kernel])
-    solution = solve(this, Pegasos(batch_size=4), Gap(1e-2), random_state=0)
-    assert_brackets(solution, best)
-    assert solution.status is Status.CONVERGED
-    assert solution.primal <= 1.01 * best
-
-
 @pytest.mark.parametrize(
     ("cache_mb", "setting", "solver"), pairs(CACHES, ["binary", "multiclass"], sorted(REGISTRY))
 )

@@ -26,6 +26,7 @@ from structinv.spaces.kernel_space import KernelSpace
 
 from .covering import slow_unless
 from .kernel_problems import over_members
+from .margins import lowest_margins, margins
 
 SHAPE = (3, 3)
 SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
@@ -83,20 +84,6 @@ def scores(model, Z):
     return model.decision_function(Z).reshape(len(Z), -1)
 
 
-def margins(model, Z, label):
-    """By how much the score of the label exceeds every other at each of the points."""
-    f = scores(model, Z).astype(np.float64)
-    f = np.hstack([-f, f]) / 2 if f.shape[1] == 1 else f
-    code = np.searchsorted(model.classes_, label)
-    return f[:, code] - np.max(np.delete(f, code, axis=1), axis=1)
-
-
-def lowest(model, orbit, y):
-    return np.array(
-        [margins(model, members, label).min() for members, label in zip(orbit, y, strict=True)]
-    )
-
-
 PRECISIONS = {
     "svmstruct": (1e-10, 1e-4),
     "frank_wolfe": (1e-9, 1e-4),
@@ -140,8 +127,7 @@ def test_the_linear_kernel_is_the_linear_machine(n_classes):
     ours, linear = model.certify(X, y), theirs.certify(X, y)
     np.testing.assert_allclose(ours.margins, linear.margins, atol=1e-4)
     # The worst members are the same, or equally bad.
-    moved = zip(model.worst_case(X, y), y, strict=True)
-    reached = [margins(theirs, z[None], label)[0] for z, label in moved]
+    reached = margins(theirs, model.worst_case(X, y), y)
     np.testing.assert_allclose(reached, linear.attacked, atol=1e-4)
 
 
@@ -196,7 +182,7 @@ def test_certificates_are_exact_on_orbits(n_classes, kernel):
     Z, labels = strokes(n_classes, n=21, seed=1)
     model = InvariantSVC(SHIFTS, **KERNELS[kernel][0], random_state=0).fit(X, y)
     certificate = model.certify(Z, labels)
-    worst = lowest(model, SHIFTS.orbit(Z), labels)
+    worst = lowest_margins(model, SHIFTS.orbit(Z), labels)
     np.testing.assert_allclose(certificate.attacked, worst, atol=1e-12)
     np.testing.assert_allclose(certificate.margins, worst, atol=1e-11)
     assert np.all(certificate.margins < worst)
@@ -205,7 +191,7 @@ def test_certificates_are_exact_on_orbits(n_classes, kernel):
     assert certificate.accuracy == np.mean(worst > 0) <= model.score(Z, labels)
     moved = model.worst_case(Z, labels)
     assert np.all(np.any(np.all(SHIFTS.orbit(Z) == moved[:, None], axis=2), axis=1))
-    reached = [margins(model, z[None], label)[0] for z, label in zip(moved, labels, strict=True)]
+    reached = margins(model, moved, labels)
     np.testing.assert_allclose(reached, certificate.attacked, atol=1e-12)
 
 
@@ -229,7 +215,7 @@ def test_single_precision_is_kept_and_not_optimistic(n_classes):
     Z, labels = strokes(n_classes, n=60, seed=1, dtype=np.float32)
     certificate = model.certify(Z, labels)
     orbit = SHIFTS.orbit(Z)
-    assert np.all(certificate.margins <= lowest(model, orbit, labels))
+    assert np.all(certificate.margins <= lowest_margins(model, orbit, labels))
     exact = rbf_kernel(
         orbit.reshape(-1, 9).astype(np.float64), model.support_vectors_.astype(np.float64), gamma=0.2
     ) @ model.dual_coef_.T.astype(np.float64)
@@ -259,14 +245,14 @@ def test_no_change_of_a_continuum_beats_the_certificate(n_classes):
     certificate = model.certify(X, y, oracle=slides)
     lengths = np.unique(np.r_[np.linspace(0.01, 1.0, 100), 0.5])
     dense = Shifts(tuple(lengths), shape=SHAPE, fill="wrap").orbit(X)
-    worst = lowest(model, dense, y)
+    worst = lowest_margins(model, dense, y)
     assert np.all(certificate.margins <= worst)
     assert np.all(certificate.attacked <= worst + 1e-6)
     assert np.all(certificate.attacked >= certificate.margins)
     assert not np.any(certificate.exact)
     assert 0 < certificate.accuracy <= certificate.attacked_accuracy
     moved = model.worst_case(X, y, oracle=slides)
-    reached = [margins(model, z[None], label)[0] for z, label in zip(moved, y, strict=True)]
+    reached = margins(model, moved, y)
     np.testing.assert_allclose(reached, certificate.attacked, atol=1e-12)
     on_the_grid = np.any(np.all(np.isclose(slides.changes(X).members(), moved[:, None]), axis=2), axis=1)
     assert not np.all(on_the_grid)
@@ -298,7 +284,7 @@ def test_certificates_without_labels_and_for_other_oracles():
     predicted = model.predict(X)
     np.testing.assert_array_equal(model.certify(X).margins, model.certify(X, predicted).margins)
     nothing = model.certify(X, y, oracle=Identity())
-    clean = np.array([margins(model, x[None], label)[0] for x, label in zip(X, y, strict=True)])
+    clean = margins(model, X, y)
     np.testing.assert_allclose(nothing.attacked, clean, atol=1e-12)
     assert np.array_equal(model.worst_case(X, y, oracle=Identity()), X)
     only = model.certify(X, y, oracle=SHIFTS.only_for("bar"))

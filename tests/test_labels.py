@@ -107,19 +107,6 @@ def test_gaps_are_the_loss_less_the_averaged_plane(name):
         assert gaps[row] == pytest.approx(due, rel=1e-8, abs=1e-10)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("C", [0.05, 2.0])
-def test_the_optimum_equals_that_of_planes(name, C):
-    this = problem(CASES[name], n=16, d=12, n_labels=4, C=C)
-    found = solve(this, FrankWolfe(), Gap(1e-7), random_state=0)
-    other = solve(this, BMRM(), Gap(1e-7), random_state=0)
-    assert found.primal == pytest.approx(other.primal, rel=1e-6)
-    assert found.dual == pytest.approx(other.dual, rel=1e-6)
-    for record in found.history:
-        assert record.dual <= other.primal * (1 + 1e-9)
-        assert record.primal >= other.dual * (1 - 1e-9)
-
-
 @pytest.mark.parametrize("case", ["identity", "fdrop", "fscale"])
 @pytest.mark.parametrize("factor", [0.1, 1.0, 20.0])
 def test_the_optimum_is_that_of_cvxpy(case, factor):

@@ -1,3 +1,5 @@
+"""InvariantLinearSVC against scikit-learn and formulas, its ends, and callbacks of scikit-learn."""
+
 import re
 
 import numpy as np
@@ -6,9 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import accuracy_score
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, RepresenterRegressor
@@ -17,6 +17,12 @@ from structinv.oracles import Box, FDrop, FScale, Shifts
 from structinv.solvers import FrankWolfe, Pegasos, Solution, Status
 
 from .estimator_cases import PREDICTORS
+
+try:
+    from sklearn.callback import ProgressBar, ScoringMonitor
+except ImportError:
+    ProgressBar = ScoringMonitor = None
+with_callbacks = pytest.mark.skipif(ProgressBar is None, reason="scikit-learn before 1.9")
 
 
 def mails(n=60, d=12, n_classes=2, seed=0):
@@ -140,24 +146,6 @@ def test_oracles_do_not_see_the_intercept():
     assert model.certify(X, mostly_ham).accuracy == 0.75
 
 
-def texts():
-    spam = ["cheap pills now", "win cash now now", "cheap cash offer", "pills offer win"]
-    ham = ["meeting at noon", "see the report", "the meeting report is late", "lunch at noon"]
-    return (spam + ham) * 4, (["spam"] * 4 + ["ham"] * 4) * 4
-
-
-@pytest.mark.parametrize("vectorizer", [CountVectorizer(), TfidfVectorizer()], ids=str)
-def test_works_after_a_vectorizer(vectorizer):
-    mail, labels = texts()
-    model = make_pipeline(vectorizer, InvariantLinearSVC(FDrop(1), C=10.0, random_state=0))
-    model.fit(mail, labels)
-    assert model.score(mail, labels) == 1.0
-    assert model.predict(["cheap cash now", "the noon meeting"]).tolist() == ["spam", "ham"]
-    rows = model[0].transform(mail)
-    certificate = model[-1].certify(rows, labels)
-    assert 0.5 < certificate.accuracy <= 1.0
-
-
 def test_a_changed_oracle_certifies_the_same_model():
     X, y = mails()
     model = InvariantLinearSVC(FDrop(0), random_state=0).fit(X, y)
@@ -165,12 +153,6 @@ def test_a_changed_oracle_certifies_the_same_model():
     assert shares[0] == model.score(X, y)
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] < shares[0]
-
-
-try:
-    from sklearn.callback import ScoringMonitor
-except ImportError:
-    pytest.skip("scikit-learn before 1.9", allow_module_level=True)
 
 
 def problem(n_classes=2):
@@ -198,6 +180,7 @@ def scores_of(log, name):
     return [row[name] for row in sorted(rows, key=lambda row: row["task_id"])], whole[name]
 
 
+@with_callbacks
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_iteration_is_scored(name, n_classes):
@@ -214,6 +197,7 @@ def test_every_iteration_is_scored(name, n_classes):
     assert model.solution_.primal == plain.solution_.primal
 
 
+@with_callbacks
 def test_scores_are_weighted_as_the_fit_is():
     X, y = problem()
     weights = np.where(np.arange(60) < 30, 1.0, 3.0)
@@ -223,6 +207,7 @@ def test_scores_are_weighted_as_the_fit_is():
     assert last == pytest.approx(accuracy_score(y, model.predict(X), sample_weight=weights))
 
 
+@with_callbacks
 @pytest.mark.filterwarnings("error")
 def test_rows_are_scored_with_their_names():
     X, y = problem()
@@ -232,6 +217,7 @@ def test_rows_are_scored_with_their_names():
     assert len(monitor.get_logs().data) > 1
 
 
+@with_callbacks
 def test_rows_without_a_label_are_not_scored():
     X, y = problem()
     known = np.where(np.arange(60) < 10, y, -1)
@@ -239,13 +225,6 @@ def test_rows_without_a_label_are_not_scored():
     model = clone(ESTIMATORS["representer"]).set_callbacks(monitor).fit(X, known)
     _, last = scores_of(monitor.get_logs(), "accuracy")
     assert last == model.score(X[:10], y[:10])
-
-
-try:
-    from sklearn.callback import ProgressBar
-except ImportError:
-    ProgressBar = None
-with_callbacks = pytest.mark.skipif(ProgressBar is None, reason="scikit-learn before 1.9")
 
 
 class Recorder:

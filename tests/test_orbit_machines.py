@@ -18,7 +18,8 @@ from structinv.kernels import Gaussian, OrbitDistance, OrbitMean
 from structinv.oracles import Flip, Rotations, Shifts
 
 from .kernel_problems import over_members
-from .test_kernel_svc import SHAPE, SHIFTS, lowest, optimum, strokes
+from .margins import lowest_margins
+from .test_kernel_svc import SHAPE, SHIFTS, optimum, strokes
 
 MIRROR = OrbitMean(Flip(shape=SHAPE), Gaussian(1.5))
 SPREADING = Rotations(interval=(-60, 60), shape=SHAPE, spread=15.0)
@@ -94,7 +95,7 @@ def test_averaged_kernel_and_worst_case_meet_the_optimum_by_cvxpy(n_classes):
     assert model.solution_.dual - 1e-7 <= value <= model.solution_.primal + 1e-7
     certificate = model.certify(X, y)
     assert np.all(certificate.exact)
-    np.testing.assert_allclose(certificate.margins, lowest(model, orbit, y), atol=1e-6)
+    np.testing.assert_allclose(certificate.margins, lowest_margins(model, orbit, y), atol=1e-6)
     np.testing.assert_allclose(model.decision_function(X), model.decision_function(mirrored(X)))
 
 

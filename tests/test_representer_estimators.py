@@ -6,8 +6,6 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC, SVR
 
 from structinv import InvariantSVC, LapSVC, RepresenterClassifier, RepresenterRegressor
@@ -185,26 +183,6 @@ def test_scores_are_those_of_the_representers(bias):
     assert model.dual_coef_.shape == (3, 0)
     assert model.n_iter_ == model.solution_.iterations >= 1
     assert model.n_features_in_ == 2
-
-
-@pytest.mark.parametrize("width", [None, 0.8])
-def test_lap_svc_with_the_squared_loss_has_a_closed_form(width):
-    X, y = data(30)
-    labeled = np.flatnonzero(y >= 0)
-    model = LapSVC(gamma=GAMMA, n_neighbors=3, width=width, loss="squared", C=0.9, nu=0.4, tol=1e-13)
-    converged(model.fit(X, y))
-    distances = kneighbors_graph(X, 3, mode="distance").toarray()
-    joined = np.maximum(distances, distances.T)
-    W = (joined > 0) * (1.0 if width is None else np.exp(-(joined**2) / (2 * width**2)))
-    L = np.diag(W.sum(axis=1)) - W
-    K = rbf_kernel(X, gamma=GAMMA)
-    K_l = K[labeled]
-    signs = 2.0 * y[labeled] - 1.0
-    # 1/2 a'Ka + C |y - K_l a|^2 + nu (Ka)'L(Ka)
-    a = np.linalg.lstsq(K + 1.8 * K_l.T @ K_l + 0.8 * K @ L @ K, 1.8 * K_l.T @ signs, rcond=None)[0]
-    value = 0.5 * a @ K @ a + 0.9 * np.sum((signs - K_l @ a) ** 2) + 0.4 * (K @ a) @ L @ (K @ a)
-    assert model.solution_.primal == pytest.approx(value, rel=1e-9)
-    np.testing.assert_allclose(model.decision_function(X), K @ a, atol=1e-6)
 
 
 def test_lap_svc_is_the_classifier_with_a_graph():

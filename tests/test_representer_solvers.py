@@ -246,24 +246,6 @@ def test_every_step_brackets_the_optimum(method):
     assert seen[-1].primal - seen[-1].dual <= 1e-6 * best
 
 
-def test_the_quadratic_program_of_all_coefficients_equals_coordinate_ascent():
-    """Hinge on labels, epsilon-insensitive on derivatives: boxes, as one dual quadratic program."""
-    nu, epsilon = 0.05, 0.1
-    objective = problem("hinge", "epsilon-insensitive", nu=nu)
-    gram = objective.space.system.gram()
-    a = cp.Variable(len(gram))
-    own = cp.multiply(SIGNS, a[:14])
-    quadratic = 0.5 * cp.quad_form(a, cp.psd_wrap(gram))
-    program = cp.Problem(
-        cp.Maximize(cp.sum(own) - epsilon * cp.norm1(a[14:]) - quadratic),
-        [own >= 0, own <= 1, cp.abs(a[14:]) <= nu],
-    )
-    program.solve(solver="CLARABEL")
-    solution = solved(objective, Representer("dual-cd"), 1e-8, 2000)
-    assert solution.dual == pytest.approx(program.value, rel=1e-6)
-    assert solution.primal == pytest.approx(program.value, rel=1e-6)
-
-
 @pytest.mark.parametrize("method", ["dual-cd", "newton-cg"])
 def test_a_gram_matrix_that_does_not_fit(method):
     """Room for 58 of 122 functionals' Gram matrix: coordinates are taken up greedily."""

@@ -262,26 +262,6 @@ def test_labels_require_columns_that_are_strings(columns, got):
     InvariantLinearSVC(Box(oracle_cases.RADII), C=0.1).fit(frame, y)
 
 
-def test_columns_of_polars_are_labels():
-    polars = pytest.importorskip("polars")
-    X, frame, y = rows()
-    model = LogisticRegression().fit(frame, y)
-    tangents = polars.DataFrame(oracle_cases.TANGENTS, schema=NAMES)
-    wanted = certify(model, TangentDerivative(oracle_cases.TANGENTS, 0.4), frame, y)
-    found = certify(
-        model, TangentDerivative(tangents[NAMES[::-1]], 0.4), polars.DataFrame(X, schema=NAMES), y
-    )
-    np.testing.assert_array_equal(found.margins, wanted.margins)
-    with pytest.raises(ValueError, match="tangents must have no labels, because no column of X has"):
-        TangentDerivative(tangents, 0.4).bind(X)
-    # A Series of polars has no labels.
-    radius = polars.Series(oracle_cases.RADII)
-    np.testing.assert_array_equal(
-        certify(model, Box(radius), frame, y).margins,
-        certify(model, Box(oracle_cases.RADII), frame, y).margins,
-    )
-
-
 def test_bounds_are_aligned_with_the_rows_of_tangents():
     X, frame, y = rows()
     tangents = pandas.DataFrame(oracle_cases.TANGENTS, columns=NAMES, index=["bright", "contrast"])

@@ -24,11 +24,10 @@ from structinv.oracles import (
     Identity,
     Offset,
     Rotations,
-    Segment,
     TangentDerivative,
 )
 
-from .object_kernels import ORACLE, spread_of
+from .object_kernels import ORACLE
 
 KINDS = [TangentVectorKernel, TangentOverlapKernel, TangentDistributionKernel, VicinalKernel]
 LAWS = [TangentDistributionKernel, VicinalKernel]
@@ -45,77 +44,6 @@ def turns(X):
 
 
 TURN = TangentDerivative(turns, 1.0)
-
-
-def grid(d, reach=14.0, n=701):
-    """Points of a lattice and the volume of a cell: sums over it are integrals of smooth functions."""
-    axis = np.linspace(-reach, reach, n)
-    points = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
-    return points, (axis[1] - axis[0]) ** d
-
-
-def density(points, x, sigma, gamma_w, lines):
-    """The normal density of the law around x: products of one-dimensional widths, normed by a sum."""
-    D = points - x
-    exponent = np.sum(D**2, axis=1) / sigma**2
-    for line in lines:
-        exponent += (np.sum(D**2, axis=1) - (D @ line) ** 2 / (line @ line)) / gamma_w**2
-    return np.exp(-0.5 * exponent)
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.8, 1.0, 1.7])
-@pytest.mark.parametrize("d", [1, 2])
-def test_tangent_distribution_kernel_is_the_integral(d, rho):
-    X = 2.0 * rows(4, d)
-    oracle = TURN if d == 2 else Segment(0.5, 2.0)
-    points, cell = grid(d)
-    densities = []
-    for x in X:
-        found = density(points, x, 1.3, 0.8, oracle.tangents(x[None])[0])
-        densities.append(found / (found.sum() * cell))
-    powers = np.array(densities) ** rho
-    expected = powers @ powers.T * cell
-    own = np.sqrt(np.diagonal(expected))
-    found = TangentDistributionKernel(oracle, 1.3, 0.8, rho).matrix(X, X)
-    np.testing.assert_allclose(found, expected / own / own[:, None], rtol=1e-10)
-
-
-def test_tangent_overlap_kernel_is_a_sum_of_integrals():
-    X, s, g, eta = 2.0 * rows(4, 2), 1.3, 0.8, 0.7
-    points, cell = grid(2)
-    plain = [np.exp(-np.sum((points - x) ** 2, axis=1) / (2 * s**2)) for x in X]
-    terms = []
-    for x, own in zip(X, plain, strict=True):
-        line, D = turns(x[None])[0, 0], points - x
-        across = np.sum(D**2, axis=1) - (D @ line) ** 2 / (line @ line)
-        terms.append(own * np.exp(-across / (2 * g**2)))
-    plain, terms = np.array(plain), np.array(terms)
-    both, mixed = plain @ plain.T * cell, terms @ plain.T * cell
-    # The largest value of either is that of a row with itself.
-    both, mixed = both / np.diagonal(both)[:, None], mixed / np.diagonal(mixed)[:, None]
-    expected = (both + eta * (mixed + mixed.T)) / (1 + 2 * eta)
-    found = TangentOverlapKernel(TURN, s, g, eta).matrix(X, X)
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
-def normal_nodes(mean, covariance, size=24):
-    """Gauss-Hermite nodes of a normal law in the plane, and their weights."""
-    along, weights = np.polynomial.hermite_e.hermegauss(size)
-    values, vectors = np.linalg.eigh(covariance)
-    pairs = np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
-    shares = np.outer(weights, weights).ravel() / weights.sum() ** 2
-    return mean + pairs * np.sqrt(np.maximum(values, 0.0)) @ vectors.T, shares
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.6])
-def test_vicinal_kernels_are_averages_of_gaussians(noise):
-    X = rows(5, 2)
-    kernel = VicinalKernel(ORACLE, 1.4, 0.2, noise)
-    laws = [normal_nodes(x, spread_of(x, 0.2, noise)) for x in X]
-    both = [[a @ Gaussian(1.4).matrix(p, q) @ b for q, b in laws] for p, a in laws]
-    one = [[(Gaussian(1.4).matrix(x[None], q) @ b)[0] for q, b in laws] for x in X]
-    np.testing.assert_allclose(kernel.matrix(X, X), both, rtol=1e-8)
-    np.testing.assert_allclose(kernel.one_vicinal(X, X), one, rtol=1e-8)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.6])

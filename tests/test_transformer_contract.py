@@ -1,7 +1,6 @@
 """What holds for features of every transformer: copies, files, precision, refused and later fits."""
 
 import pickle
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -100,12 +99,6 @@ def test_rows_stay_on_disk(case, tmp_path):
     np.testing.assert_array_equal(features.transform(on_disk), features.transform(X))
 
 
-FRAMES = [
-    "pandas",
-    pytest.param("polars", marks=pytest.mark.skipif(not find_spec("polars"), reason="no polars")),
-]
-
-
 def names(cases):
     return [case.name for case in cases]
 
@@ -115,12 +108,11 @@ def test_every_public_estimator_has_a_case():
     assert {type(case.estimator) for case in TRANSFORMERS} == set(embeddings.REGISTRY.values())
 
 
-@pytest.mark.parametrize("frames", FRAMES)
 @pytest.mark.parametrize("name", names(PREDICTORS))
-def test_predictions_and_certificates_are_the_same(name, frames):
+def test_predictions_and_certificates_are_the_same(name):
     case = CASE[name]
     plain = clone(case.estimator).fit(case.X, case.y)
-    with config_context(transform_output=frames):
+    with config_context(transform_output="pandas"):
         model = clone(case.estimator).fit(case.X, case.y)
         found = model.predict(case.X)
         assert type(found) is type(plain.predict(case.X))
@@ -134,40 +126,38 @@ def test_predictions_and_certificates_are_the_same(name, frames):
             model.worst_case(case.X)
 
 
-@pytest.mark.parametrize("frames", FRAMES)
 @pytest.mark.parametrize("name", names(TRANSFORMERS))
-def test_transformers_follow_the_setting(name, frames):
+def test_transformers_follow_the_setting(name):
     case = CASE[name]
     plain = clone(case.estimator).fit(case.X, case.y)
-    with config_context(transform_output=frames):
+    with config_context(transform_output="pandas"):
         model = clone(case.estimator).fit(case.X, case.y)
         found = model.transform(case.X)
-    assert type(found).__module__.startswith(frames)
+    assert type(found).__module__.startswith("pandas")
     assert list(found.columns) == model.get_feature_names_out().tolist()
     np.testing.assert_array_equal(found.to_numpy(), plain.transform(case.X))
 
 
-@pytest.mark.parametrize("frames", FRAMES)
 class TestSparseRows:
     """Sparse rows fit in no frame."""
 
-    def test_vectorizers(self, frames):
-        with config_context(transform_output=frames):
+    def test_vectorizers(self):
+        with config_context(transform_output="pandas"):
             features = [{"a": 1.0, "b": "x"}, {"b": "y"}]
             for n_hashed in (None, 8):
                 (found,) = TokenVectorizer(n_hashed).fit_transform([features])
                 assert sp.issparse(found)
 
-    def test_hashed_tokens(self, frames):
+    def test_hashed_tokens(self):
         X, y = sentences()
-        with config_context(transform_output=frames):
+        with config_context(transform_output="pandas"):
             model = clone(CASE["tagger"].estimator).set_params(n_hashed=16).fit(X, y)
             assert len(model.predict(X)) == len(X)
 
-    def test_changes_of_texts(self, frames):
+    def test_changes_of_texts(self):
         X, y = texts()
         model, grid = InvariantTextClassifier(random_state=0), {"max_changes": [0, 1]}
         oracle = TokenEdits("drop", max_changes=1)
-        with config_context(transform_output=frames):
+        with config_context(transform_output="pandas"):
             found = select_changes(model, X, y, grid, cv=2, oracle=oracle)
         assert set(found.best_params_) == {"max_changes"}
