@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structinv.functionals.families import Functionals
-from structinv.oracles import InvarianceOracle
+from structinv.oracles import FiniteOracle, InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Decoding, Layout, Structure
@@ -334,3 +334,20 @@ class LinearFunctionals(Functionals):
         weights = space.weights(element)
         weights[...] = (self.coefficients.T @ coefficients).reshape(weights.shape)
         return element
+
+
+def strokes(n_classes=2, n=14, seed=0, dtype=np.float64):
+    """Small images with a bright corner, edge or center, and labels as strings."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    X = 0.5 * rng.standard_normal((n, 9))
+    X[np.arange(n), np.array([0, 1, 4])[codes]] += 1.0
+    X[codes == 1] -= 0.3
+    return X.astype(dtype), np.array(["arc", "bar", "cap"])[codes]
+
+
+class Nudges(FiniteOracle):
+    """Inputs, and inputs a little larger: an orbit for rows of any length."""
+
+    def orbit(self, X):
+        return np.stack([X, 1.01 * X], axis=1)

@@ -245,20 +245,6 @@ def test_without_labels_the_prediction_is_certified(n_classes):
     assert np.array_equal(model.worst_case(X), model.worst_case(X, predicted))
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
-def test_only_for_follows_the_labels(form):
-    X, y = mails()
-    model = InvariantLinearSVC(FDrop(2).only_for("spam"), random_state=0).fit(X, y)
-    spam = y == "spam"
-    part = model.certify(form(X), y).margins
-    whole = model.set_params(oracle=FDrop(2)).certify(form(X), y).margins
-    clean = model.set_params(oracle=None).certify(form(X), y).margins
-    np.testing.assert_allclose(part[spam], whole[spam], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(part[~spam], clean[~spam], rtol=0, atol=1e-12)
-    assert np.any(whole[~spam] < clean[~spam])
-    assert np.any(part[spam] < clean[spam])
-
-
 class Inexact(InvarianceOracle):
     """`FDrop` that finds only a part of the worst case, or has only a loose bound."""
 

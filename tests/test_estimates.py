@@ -17,22 +17,16 @@ from structinv import (
     VirtualSVC,
 )
 from structinv.functionals import Gradient, SecondDerivative, Tangents
-from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
+from structinv.oracles import Box, FDrop, Rotations, Shifts
 from structinv.utils import resources
 
 from .covering import slow_unless
+from .test_virtual import Reversal
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 TURNS = Rotations(degrees=tuple(np.linspace(-30, 30, 60)))
 FEW = {"random_state": 0, "tol": 1e-2}
-
-
-class Reversal(FiniteOracle):
-    """An image read backward."""
-
-    def orbit(self, X):
-        return np.stack([X, X[:, ::-1]], axis=1)
 
 
 ESTIMATORS = {

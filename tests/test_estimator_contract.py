@@ -27,19 +27,13 @@ from structinv import (
 )
 from structinv.estimators.base import InvariantEstimator
 from structinv.functionals import SecondDerivative
-from structinv.oracles import FDrop, FiniteOracle, FScale
+from structinv.oracles import FDrop, FScale
 from structinv.solvers import Status
 
 from .estimator_cases import PREDICTORS
+from .problems import Nudges
 
 DENSE, SPARSE = (f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse"))
-
-
-class Nudges(FiniteOracle):
-    """Rows, and rows a little larger: changes that leave labels learnable."""
-
-    def orbit(self, X):
-        return np.stack([X, 1.01 * X], axis=1)
 
 
 # Weighted and repeated samples are compared at 1e-7. Fits to a gap of 1e-3 differ by more, as those of

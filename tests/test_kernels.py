@@ -27,8 +27,8 @@ from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel, as
 from structinv.kernels.kernel_utils import exponentials
 from structinv.oracles import Flip
 
-from . import object_kernels
 from .test_kernel_derivatives import COMBINATIONS, ROUGH
+from .test_tangent_kernels import CASES as TANGENT_CASES
 
 # Kernels and what they ought to be.
 CASES = [
@@ -48,7 +48,7 @@ CASES = [
 ]
 KERNELS = [kernel for kernel, _ in CASES]
 # Those of rows with tangents, too, which have no derivatives and no Lipschitz constant.
-EVERY_CASE = [*CASES, *object_kernels.CASES]
+EVERY_CASE = [*CASES, *TANGENT_CASES]
 NAMES = [f"{type(kernel).__name__}-{number}" for number, (kernel, _) in enumerate(EVERY_CASE)]
 every_kernel_at_all = pytest.mark.parametrize("kernel", [k for k, _ in EVERY_CASE], ids=NAMES)
 points = arrays(np.float64, (2, 3), elements=st.floats(-5, 5))
@@ -196,7 +196,6 @@ def test_lipschitz_constants_by_hand():
         (Laplacian(-1), ValueError, "gamma"),
         (Matern(0), ValueError, "length_scale"),
         (Matern(nu=1.0), ValueError, "nu must be 0.5, 1.5, 2.5 or inf, got 1.0"),
-        (Matern(nu="a"), ValueError, "nu"),
         (Polynomial(0), ValueError, "degree must be an integer of at least 1, got 0"),
         (Polynomial(coef0=-0.5), ValueError, "coef0 must be a number of at least 0, got -0.5"),
         (Polynomial(gamma=0), ValueError, "gamma"),
@@ -287,7 +286,6 @@ def test_kernel_names_are_those_of_scikit_learn():
         ({"kernel": Gaussian(-1)}, ValueError, "sigma"),
         ({"gamma": 0}, ValueError, "gamma must be 'scale', 'auto' or a number above 0, got 0"),
         ({"gamma": "large"}, ValueError, "gamma .* got 'large'"),
-        ({"gamma": None}, ValueError, "gamma .* got None"),
         ({"kernel": "poly", "degree": 0}, ValueError, "degree"),
         ({"kernel": "poly", "coef0": -1}, ValueError, "coef0"),
     ],

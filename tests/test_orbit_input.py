@@ -12,7 +12,7 @@ from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrb
 from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial
 from structinv.kernels.combinations import Sum
 from structinv.model_selection import select_widths
-from structinv.oracles import Box, Flip, LocalTangents, Permutations, Rotations, Weighted
+from structinv.oracles import Flip, Rotations, Weighted
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]
@@ -71,29 +71,20 @@ def test_half_precision_is_refused_by_name():
 # What else the parts of a mean must be.
 
 IMAGES = X.reshape(20, 4, 4)
-SQUARE = r"shape must be square for axes='both', got \(8, 2\)"
 
 
 @pytest.mark.parametrize(
     ("oracle", "size", "rows", "message"),
     [
         (TURNS, None, X, "n_draws must be an integer, because Rotations has no finite list"),
-        (Box(0.1), None, X, "n_draws must be an integer, because Box has no finite list"),
-        (Permutations((8, 2)), None, X, "n_draws must be an integer, because Permutations has no"),
         (Flip().only_for([1]), 2, X, "oracle must not depend on labels"),
         (Weighted(Flip(), [1.0]), None, X, "weights must have 2 entries"),
         (Weighted(TURNS, [1.0, 1.0]), None, X, "oracle must be finite"),
         (TURNS, 0, X, "n_draws must be at least 1 and at most .*, got 0"),
-        (Permutations((8, 2), axes="both"), 2, X, SQUARE),
-        (Permutations((3, 5)), 2, X, r"shape must match the 16 features, got \(3, 5\)"),
-        (Permutations((4, 4), noise=-1.0), 2, X, "noise must be a number of at least 0, got -1.0"),
-        (Rotations(interval=(-9, 9), spread=-1.0), 2, X, "spread"),
         (Flip(), None, np.full_like(X, np.nan), "NaN"),
         (Flip(), None, X[:, :15], "shape must be .height, width.*15 features"),
         (Flip(), None, IMAGES, r"X must have shape \(.*\).*, got \(20, 4, 4\): pass"),
         (Flip(), None, list(IMAGES), "X must|dim 3"),
-        (LocalTangents(X, n_neighbors=21), 2, X, "n_neighbors must be at least 2 and at most 20"),
-        (LocalTangents(X, radius=-1.0), 2, X, "radius must be at least 0, got -1.0"),
     ],
 )
 def test_oracles_without_an_average_are_errors(oracle, size, rows, message):
@@ -136,19 +127,13 @@ def test_parameters_are_checked_by_every_method():
 
 INSTANCE = r"must .*; pass an instance: {}\(".format
 CLASSES = [
-    (lambda: OrbitFourier(Flip, n_components=2).fit(X), "oracle " + INSTANCE("Flip")),
-    (lambda: OrbitFourier(kernel=Gaussian).fit(X), "kernel " + INSTANCE("Gaussian")),
     (lambda: OrbitNystroem(kernel="rbf").fit(X), r"write structinv.kernels.Gaussian\(...\)"),
-    (lambda: PatchOrbits(Flip).fit(X), "oracle " + INSTANCE("Flip")),
     (lambda: PatchOrbits(whole=Flip).fit(X), "whole " + INSTANCE("Flip")),
     (lambda: PatchOrbits(below=PatchOrbits).fit(X), "below " + INSTANCE("PatchOrbits")),
     (lambda: PatchOrbits(kernel=Gaussian).fit(X), "kernel " + INSTANCE("Gaussian")),
-    (lambda: Weighted(Flip, [1.0, 1.0]).validate(16), "oracle " + INSTANCE("Flip")),
-    (lambda: (Flip() @ Rotations).validate(16), INSTANCE("Rotations")),
     (lambda: Sum(Gaussian, Linear()).validate(), "left " + INSTANCE("Gaussian")),
     (lambda: OrbitRidge("RBF").fit(X, Y), "kernel must be one of .*: did you mean 'rbf'?"),
     (lambda: OrbitRidge("matern").fit(X, Y), r"kernel must be .*structinv.kernels.Matern\(...\)"),
-    (lambda: learned(oracle=Rotations), "oracle " + INSTANCE("Rotations")),
     (lambda: learned(kernel=Gaussian), r"got the class Gaussian; pass an instance: Gaussian\(...\)"),
 ]
 
@@ -170,35 +155,15 @@ def test_transformers_recommend_reshaping_stacks_of_images(estimator, shape):
                 ask(given)
 
 
-@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("bad", ["seed", 1.5, -1, 2**32, [1], np.random.default_rng(0), True], ids=str)
-def test_invalid_random_states_are_errors(estimator, bad):
-    before = vars(clone(estimator))
-    model = clone(estimator).set_params(random_state=bad)
-    if bad == 2**32 and not isinstance(estimator, PatchOrbits):
-        model.fit(X)
-        return
-    with pytest.raises((TypeError, ValueError), match="random_state must be an integer"):
-        model.fit(X)
-    assert set(vars(model)) == set(before)
-
-
 # Ridge.
 
 
 @pytest.mark.parametrize(
     ("y", "error", "message"),
     [
-        (np.array(["a", "b"] * 10), ValueError, r"y must contain numbers, got \['a', 'b', 'a'\]"),
-        (["a", "b"] * 10, ValueError, "y must contain numbers, got"),
-        (np.array(["a", "b"] * 10, dtype=object), ValueError, "could not convert string"),
         (["1.5"] * 20, ValueError, "y must contain numbers, got"),
         (np.full(20, "2020-01-01", dtype="datetime64[D]"), ValueError, "y must contain numbers, got"),
         (None, ValueError, "requires y to be passed"),
-        ([None] * 20, ValueError, "y must contain finite numbers"),
-        (np.full(20, np.nan), ValueError, "y contains NaN"),
-        (Y[:5], ValueError, r"inconsistent numbers of samples: \[20, 5\]"),
-        (Y + 1j, ValueError, "Complex data not supported"),
         (Y.reshape(20, 1, 1), ValueError, "dim 3"),
     ],
 )
@@ -214,10 +179,8 @@ def test_invalid_targets_are_errors(monkeypatch, y, error, message):
     ("scoring", "error", "message"),
     [
         ("marginal_likelyhood", ValueError, "marginal_likelyhood"),
-        (3, ValueError, "scoring"),
         (["r2"], ValueError, "scoring"),
         (lambda model, X, y: None, ValueError, "scoring must return one number"),
-        (lambda model, X, y: "good", ValueError, "scoring must return one number"),
     ],
 )
 def test_invalid_scorers_are_errors(scoring, error, message):

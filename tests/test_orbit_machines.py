@@ -19,7 +19,8 @@ from structinv.oracles import Flip, Rotations, Shifts
 
 from .kernel_problems import over_members
 from .margins import lowest_margins
-from .test_kernel_svc import SHAPE, SHIFTS, optimum, strokes
+from .problems import strokes
+from .test_kernel_svc import SHAPE, SHIFTS, optimum
 
 MIRROR = OrbitMean(Flip(shape=SHAPE), Gaussian(1.5))
 SPREADING = Rotations(interval=(-60, 60), shape=SHAPE, spread=15.0)

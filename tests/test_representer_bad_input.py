@@ -14,7 +14,7 @@ from structinv.functionals import (
 )
 from structinv.functionals.fast_products import JetGram
 from structinv.functionals.representers import Representers
-from structinv.kernels import Gaussian, Matern
+from structinv.kernels import Matern
 from structinv.losses import EpsilonInsensitive, Huber
 from structinv.oracles import FDrop, Rotations, Shifts
 from structinv.solvers import FrankWolfe, Representer
@@ -83,17 +83,11 @@ def shifts_of(**params):
 
 
 SHARED = [
-    ({"cache_mb": -1}, ValueError, "cache_mb"),
-    ({"bias": 1}, TypeError, "bias"),
     ({"loss": ["squared"]}, ValueError, "loss"),
     ({"solver": "newton"}, ValueError, "solver .*'newton'"),
     ({"solver": Representer("newton")}, ValueError, "method .*'newton'"),
     ({"kernel": "gauss"}, ValueError, "kernel"),
     ({"kernel": "precomputed"}, ValueError, "kernel .*'precomputed'"),
-    ({"kernel": 3}, ValueError, "kernel"),
-    ({"kernel": Gaussian(0)}, ValueError, "sigma"),
-    ({"kernel": "poly", "degree": -1}, ValueError, "degree"),
-    ({"gamma": 0}, ValueError, "gamma"),
 ]
 REFUSED = [
     (classifier(invariances=Gradient()), TypeError, "invariances must be a list"),
@@ -103,14 +97,12 @@ REFUSED = [
     (family(SHIFTS), TypeError, "invariances must contain .*Shifts"),
     (classifier(invariances=X[:2]), TypeError, "invariances must contain"),
     (family(LocalAverage(1.0).bind(OTHERS)), ValueError, "features of X, got one bound to 3 features"),
-    (family(LocalAverage(0)), ValueError, "width"),
     (family(GraphLaplacian(12)), ValueError, "n_neighbors must be at least 1 and at most 11"),
     (family(Tangents(Rotations(5, shape=(3, 3)))), ValueError, "shape .* 9 values"),
     (family(Gradient(), "laplacian"), ValueError, "requires .* order 1 .*Laplacian.*order 0"),
     (family(SecondDerivative(0, 1), Matern(nu=1.5)), ValueError, "requires .* order 2 .*order 1"),
     (family(LocalAverage(1.0, 9), Matern()), ValueError, "no closed form for Matern.* n_nodes=9"),
     (of_two(nu=[1, -0.5]), ValueError, "nu .* got -0.5"),
-    (of_two(nu="1"), TypeError, "nu"),
     (of_two(nu=[1, 2, 3]), ValueError, "nu must be one value or 2"),
     (of_two(invariance_loss="hinge"), ValueError, "invariance_loss"),
     (of_two(invariance_loss=["squared", "cubic"]), ValueError, "invariance_loss .*'cubic'"),
@@ -130,11 +122,7 @@ REFUSED = [
     *((classifier(bias=True, solver=s), ValueError, "does not support functions with an unpenal")
       for s in ("pegasos", "frank_wolfe", "bmrm", "svmstruct", FrankWolfe())),
     (LapSVC(n_neighbors=12), ValueError, "n_neighbors"),
-    (LapSVC(n_neighbors=2.0), TypeError, "n_neighbors"),
-    (LapSVC(width=-1.0), ValueError, "width"),
-    (LapSVC(nu=-1.0), ValueError, "nu"),
     (LapSVC(nu=[1.0, 2.0]), ValueError, "nu must be one value or 1"),
-    (LapSVC(loss="huber"), ValueError, "loss"),
 ]  # fmt: skip
 
 
@@ -157,7 +145,6 @@ def test_parameters_and_families_of_classifiers(model, error, message):
     ("params", "error", "message"),
     [
         ({"loss": "hinge"}, ValueError, "loss"),
-        ({"unlabeled": "?"}, TypeError, "unlabeled"),
         ({"unlabeled": -np.inf}, ValueError, "unlabeled"),
     ],
 )
@@ -165,21 +152,9 @@ def test_parameters_of_the_regressor(params, error, message):
     check_refused(RepresenterRegressor(**GRADIENTS, **params), error, message, X, TARGETS)
 
 
-def weights(value):
-    array = np.ones(12)
-    array[3] = value
-    return array
-
-
 DATA = {
-    "short": ((X, Y[:-1]), {}, ValueError, "inconsistent numbers of samples"),
     "real": ((X, TARGETS), {}, ValueError, "Unknown label type"),
-    "y-nan": ((X, weights(np.nan)), {}, ValueError, "y contains NaN"),
-    "one-class": ((X, np.ones(12)), {}, ValueError, "at least two classes, got one class"),
     "only-minus-one": ((X, -np.ones(12)), {}, ValueError, "one label, got only unlabeled rows"),
-    "weight-nan": ((X, Y), {"sample_weight": weights(np.nan)}, ValueError, "sample_weight.*NaN"),
-    "weight-negative": ((X, Y), {"sample_weight": weights(-1)}, ValueError, "Negative .*sample_weight"),
-    "weight-short": ((X, Y), {"sample_weight": np.ones(11)}, ValueError, "sample_weight.shape"),
     "weight-unlabeled": ((X, Y), {"sample_weight": 1.0 * (Y == -1)}, ValueError, "one labeled sample"),
 }
 

@@ -180,12 +180,8 @@ def test_indefinite_kernels_are_errors_of_kernel_ridge():
     [
         ({"alphas": ()}, ValueError, "alphas must contain numbers above 0"),
         ({"alphas": (1.0, 0.0)}, ValueError, "alphas must contain numbers above 0"),
-        ({"alphas": np.nan}, ValueError, "alphas must contain numbers above 0"),
         ({"alphas": "auto"}, TypeError, "alphas must be a number or a sequence"),
         ({"alphas": True}, TypeError, "alphas must be a number or a sequence"),
-        ({"kernel": "cosine"}, ValueError, "kernel must be one of"),
-        ({"gamma": -1.0}, ValueError, "gamma must be"),
-        ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False"),
         ({"scoring": "best"}, ValueError, "best"),
     ],
 )

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 import structinv
-from structinv import InvariantLinearSVC, InvariantStructuredSVC
+from structinv import InvariantStructuredSVC
 from structinv.oracles import FDrop, Shifts
 from structinv.solvers import Gap, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
@@ -197,19 +197,11 @@ BAD = [
     ({"X": [np.zeros(5), ROW], "y": [[0, 1]] * 2}, ValueError, r"X\[0\] must have two dimensions"),
     ({"X": [[[object()], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must contain"),
     ({"X": "words", "y": [[0, 1]]}, TypeError, "X must be a list"),
-    ({"X": 3, "y": [[0, 1]]}, TypeError, "X must be a list"),
-    ({"X": sp.csr_matrix(ROW), "y": [0, 1]}, TypeError, "X must be a list"),
     ({"X": [np.zeros((2, 0))], "y": [[0, 1]]}, ValueError, "at least one feature"),
     ({"X": [ROW], "y": ["ab"]}, TypeError, r"y\[0\] must be a list of labels, got a str"),
     ({"X": [ROW], "y": [[0, [1]]]}, TypeError, r"y\[0\] must contain labels, got a list"),
-    ({"X": [ROW], "y": [[0.0, np.nan]]}, ValueError, r"y\[0\] must contain labels, got nan"),
-    ({"X": [ROW], "y": [np.zeros((2, 1))]}, ValueError, r"y\[0\] must have one dimension"),
     ({"X": [ROW], "y": [[1, 1]]}, ValueError, "at least two classes, got one class: 1"),
-    ({"X": X, "y": y, "sample_weight": [1.0]}, ValueError, "sample_weight"),
-    ({"X": X, "y": y, "sample_weight": [0.0] * 3}, ValueError, "(?i)sample.weight"),
     ({"X": X, "y": y, "position_weight": y}, TypeError, r"position_weight\[0\] must contain numbers"),
-    ({"X": X, "y": y, "position_weight": [[1.0]] * 3}, ValueError, r"position_weight\[0\] must have"),
-    ({"X": X, "y": y, "position_weight": [-np.ones(len(each)) for each in y]}, ValueError, "at least 0"),
 ]
 
 
@@ -254,18 +246,6 @@ def test_what_was_not_learned_is_refused():
         InvariantStructuredSVC(Sequence()).certify(X, y)
 
 
-def test_examples_of_one_row_are_rows():
-    rng = np.random.default_rng(0)
-    rows, labels = rng.standard_normal((40, 4)), rng.integers(3, size=40)
-    rows[:, 0] += labels
-    wide = np.c_[rows, np.ones(40)]
-    plain = InvariantLinearSVC(FDrop(1), C=2.0, fit_intercept=False, tol=1e-6).fit(wide, labels)
-    model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), C=2.0, tol=1e-6)
-    model.fit(wide[:, None, :], labels[:, None])
-    # First and last position are one, and both have weights of their own: they can only help.
-    assert model.solution_.primal <= plain.solution_.primal * (1 + 1e-5)
-
-
 def test_numbers_and_truths_are_labels_of_their_kind():
     rows = [np.eye(2), np.eye(2)]
     for labels in ([[0.5, 1.5], [0.5, 1.5]], [[True, False], [False, True]]):
@@ -295,12 +275,3 @@ def test_sets_of_labels_are_as_many_as_in_training():
     for ask in (model.score, model.certify):
         with pytest.raises(ValueError, match="y must have 3 labels per row, as in fit, got 2"):
             ask(X, Y[:, :2])
-
-
-def test_a_model_trained_for_loss_is_certified_more_often():
-    plain, X, y = fitted(C=3.0)
-    model = clone(plain).set_params(oracle=FDrop(1)).fit(X, y)
-    certified = [each.certify(X, y, oracle=FDrop(1)).accuracy for each in (plain, model)]
-    assert certified[1] > certified[0]
-    without = model.certify(X, oracle=FDrop(0))
-    assert np.all(without.margins >= 0)
