@@ -57,14 +57,17 @@ Builder = Callable[[np.ndarray, Any, Any, float], Any]
 class Case:
     """An oracle, and its support as an expression.
 
-    `sparse` says that CSR rows apply, `graded` that the expression contains the cost.
+    `sparse` says that CSR rows apply. The expression of an oracle with grades contains the cost.
     """
 
     name: str
     oracle: InvarianceOracle
     build: Builder = field(repr=False)
     sparse: bool = False
-    graded: bool = False
+
+    @property
+    def graded(self) -> bool:
+        return self.oracle.graded
 
     def support_expression(self, x: np.ndarray, label: Any, v: Any) -> Any:
         """The largest <v, z> over S(x); convex in `v`, an affine expression of shape (d,)."""
@@ -522,7 +525,6 @@ CASES = [
         Protected(FDrop(3).discounted(0.1), np.arange(D) == 2),
         protected(words(3, 0.0, 1.0, [1.0, 0.7, 0.4, 0.1]), [2]),
         sparse=True,
-        graded=True,
     ),
     Case("protected-finite", Protected(_reorderings, [0]), protected(finite(_reorderings), [0])),
     Case("protected-ellipsoid", Protected(Ellipsoid(FACTOR, 0.5), [0, 3]), protected(_ball, [0, 3])),
@@ -532,58 +534,39 @@ CASES = [
         additive_after(only_for(_box, [0]), only_for(_fscale, [0, 1])),
     ),
     Case(
-        "discounted-fscale",
-        FScale(2, 0.5, 3.0).discounted(BENT),
-        words(2, 0.5, 3.0, BENT),
-        sparse=True,
-        graded=True,
+        "discounted-fscale", FScale(2, 0.5, 3.0).discounted(BENT), words(2, 0.5, 3.0, BENT), sparse=True
     ),
     Case(
         "discounted-fdrop",
         FDrop(3).discounted(0.1),
         words(3, 0.0, 1.0, [1.0, 0.7, 0.4, 0.1]),
         sparse=True,
-        graded=True,
     ),
     Case(
         "discounted-fedit",
         FEdit(2, add=VALUES, allowed=[0, 2, 3, 4]).discounted(BENT),
         edits(2, 0.0, 1.0, VALUES, grades=BENT),
         sparse=True,
-        graded=True,
     ),
-    Case("discounted-box", Box(RADII).discounted(BENT), box(RADII, BENT), graded=True),
-    Case(
-        "discounted-ellipsoid",
-        Ellipsoid(FACTOR, 0.5).discounted(BENT),
-        ellipsoid(FACTOR, 0.5, BENT),
-        graded=True,
-    ),
+    Case("discounted-box", Box(RADII).discounted(BENT), box(RADII, BENT)),
+    Case("discounted-ellipsoid", Ellipsoid(FACTOR, 0.5).discounted(BENT), ellipsoid(FACTOR, 0.5, BENT)),
     Case(
         "discounted-segment",
         Segment(0.4, 1.5).discounted(BENT),
         line(np.array, -0.6, 0.5, BENT),
         sparse=True,
-        graded=True,
     ),
-    Case(
-        "discounted-offset",
-        Offset(0.6).discounted(BENT),
-        line(np.ones_like, -0.6, 0.6, BENT),
-        graded=True,
-    ),
+    Case("discounted-offset", Offset(0.6).discounted(BENT), line(np.ones_like, -0.6, 0.6, BENT)),
     Case(
         "discounted-finite",
         _reorderings.discounted([1.0, 0.5, 0.0]),
         finite(_reorderings, [1.0, 0.5, 0.0]),
-        graded=True,
     ),
     Case(
         "discounted-union",
         (FScale(2, 0.5, 3.0) | FDrop(2)).discounted(BENT),
         union(words(2, 0.5, 3.0, BENT), words(2, 0.0, 1.0, BENT)),
         sparse=True,
-        graded=True,
     ),
     Case(
         "discounted-member",
@@ -593,14 +576,12 @@ CASES = [
             lambda x, label, v, cost: words(2, 0.9, 1.1)(x, label, v, 0.0) + cost,
         ),
         sparse=True,
-        graded=True,
     ),
     Case(
         "discounted-only_for",
         FDrop(2).only_for([1]).discounted(BENT),
         only_for(words(2, 0.0, 1.0, BENT), [1], graded=True),
         sparse=True,
-        graded=True,
     ),
     # Rows that are examples by themselves.
     Case("shared", Shared(_reorderings), finite(_reorderings)),
@@ -609,7 +590,6 @@ CASES = [
         Budget(FDrop(2).only_for([1]).discounted(BENT)),
         only_for(words(2, 0.0, 1.0, BENT), [1], graded=True),
         sparse=True,
-        graded=True,
     ),
     Case("budget-fadd", Budget(FAdd(2)), _fadd, sparse=True),
     Case("shared-or-budget", Shared(_shrinkings) | Budget(FDrop(2)), union(finite(_shrinkings), _fdrop)),

@@ -96,11 +96,13 @@ def objective(
     setting: Setting = SETTINGS[0],
     *,
     sparse: bool = False,
+    dtype: type = np.float64,
     factor: float = 1.0,
     penalties: Sequence[Penalty] = (),
 ) -> Objective:
     """The problem of a setting on the rows of the oracle cases, all weights times `factor`."""
-    X = sp.csr_matrix(setting.X) if sparse else setting.X
+    X = setting.X.astype(dtype)
+    X = sp.csr_matrix(X) if sparse else X
     weights = factor * np.array(setting.weights)
     term = WorstCase(X, setting.y, oracle, setting.structure, weights, **setting.losses)
     space = ExplicitSpace(D, setting.n_outputs, intercept=setting.intercept)

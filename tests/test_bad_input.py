@@ -26,16 +26,7 @@ from structinv.inspection import security_curve
 from structinv.kernels import Gaussian, OrbitMean, SetKernel
 from structinv.metrics import set_distance
 from structinv.model_selection import select_widths
-from structinv.oracles import (
-    Box,
-    Ellipsoid,
-    FDrop,
-    FScale,
-    InvarianceOracle,
-    Shifts,
-    Support,
-    check_oracle,
-)
+from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle, Shifts, Support, check_oracle
 from structinv.solvers import FrankWolfe
 from structinv.utils.parameters import check_boolean, check_integer, check_number
 
@@ -76,22 +67,6 @@ REFUSED = [
     ({"cost": np.ones((3, 3))}, ValueError, "cost must have a zero diagonal"),
     ({"cost": "high"}, (TypeError, ValueError), "cost"),
     ({"cost": [[0, 1], [1]]}, (TypeError, ValueError), "cost"),
-    ({"oracle": FDrop(None)}, TypeError, "max_changes"),
-    ({"oracle": FScale(2, low=1.5)}, ValueError, "low"),
-    ({"oracle": FScale(2, high=0.9)}, ValueError, "high"),
-    ({"oracle": Box(-0.5)}, ValueError, "radius"),
-    ({"oracle": Box(np.ones(D + 1))}, ValueError, r"radius must be .* shape \(4,\).*\(5,\)"),
-    ({"oracle": Box(np.ones((2, D)))}, ValueError, r"radius must be .* shape \(4,\)"),
-    ({"oracle": Ellipsoid(np.ones((D + 1, 2)))}, ValueError, r"factor must have shape \(4, r\)"),
-    ({"oracle": Ellipsoid(np.ones(D))}, ValueError, r"factor must have shape \(4, r\)"),
-    ({"oracle": Ellipsoid(np.full((D, 1), np.nan))}, ValueError, "factor must be finite"),
-    ({"oracle": Ellipsoid(lambda X: X)}, ValueError, r"factor\(X\) must have shape \(9, 4, r\)"),
-    ({"oracle": Ellipsoid(np.eye(D), -1.0)}, ValueError, "radius"),
-    ({"oracle": Box(0.1) | FDrop(-1)}, ValueError, "max_changes"),
-    ({"oracle": FDrop(1) | "fscale"}, TypeError, "right must be an InvarianceOracle"),
-    ({"oracle": Box(-1.0) @ FDrop(1)}, ValueError, "radius"),
-    ({"oracle": FDrop(1).only_for([])}, ValueError, "labels"),
-    ({"oracle": FDrop(1).discounted(1.5)}, ValueError, "rho"),
 ]
 DATA = [
     ((spoilt(-np.inf, sp.csc_matrix), Y), "X contains infinity"),
@@ -199,10 +174,7 @@ AFTERWARD = [
     ((spoilt(1j),), "Complex data not supported"),
     ((X[0],), "Expected 2D array"),
     ((X, Y[:-1]), r"y must have shape \(9,\), one label per row, got \(8,\)"),
-    ((X, np.c_[Y, Y]), r"y must have shape \(9,\).*got \(9, 2\)"),
-    ((X, 1), r"y must have shape \(9,\).*got \(\)"),
     ((X, Y + 1), r"y contains labels that are not among the classes: \[3\]"),
-    ((X, Y + 0.5), r"not among the classes: \[0.5, 1.5, 2.5\]"),
     ((X, np.array(["a", "b", "c"])[Y]), "y contains labels that are not among"),
     ((X, np.where(Y == 1, np.nan, Y)), "not among the classes"),
 ]
@@ -214,21 +186,6 @@ def test_invalid_samples_and_labels_after_a_fit_raise(data, message, method):
     model = InvariantLinearSVC(FDrop(1)).fit(X, Y)
     with pytest.raises(ValueError, match=message):
         getattr(model, method)(*data)
-
-
-@pytest.mark.parametrize("method", ["certify", "worst_case"])
-def test_dense_oracles_raise_for_sparse_samples_after_a_fit(method):
-    model = InvariantLinearSVC(Box(0.1)).fit(X, Y)
-    assert model.predict(sp.csr_matrix(X)).shape == (9,)
-    with pytest.raises(TypeError, match="Box does not support sparse rows"):
-        getattr(model, method)(sp.csr_matrix(X), Y)
-
-
-@pytest.mark.parametrize("method", ["certify", "worst_case"])
-def test_oracles_changed_after_a_fit_are_checked(method):
-    model = InvariantLinearSVC(FDrop(1)).fit(X, Y).set_params(oracle__max_changes=-1)
-    with pytest.raises(ValueError, match="max_changes must be an integer of at least 0"):
-        getattr(model, method)(X, Y)
 
 
 VALUES = "assign must contain rows of V"
@@ -362,20 +319,8 @@ def test_they_are_refused_before_any_work(case, name, monkeypatch):
 OTHERS = ["1", None, 1j, [1.0], True]
 # What is allowed, what is out of range, and what is of another type.
 VALIDATED = [
-    (
-        check_number,
-        [0, 1e300, np.float32(0.5)],
-        [-1e-300, np.nan, np.inf],
-        OTHERS,
-        "of at least 0",
-    ),
-    (
-        partial(check_number, strict=True),
-        [1e-300],
-        [0, -1.0, np.nan, np.inf],
-        OTHERS,
-        "above 0",
-    ),
+    (check_number, [0, 1e300, np.float32(0.5)], [-1e-300, np.nan, np.inf], OTHERS, "of at least 0"),
+    (partial(check_number, strict=True), [1e-300], [0, -1.0, np.nan, np.inf], OTHERS, "above 0"),
     (
         partial(check_number, minimum=-np.inf),
         [-1, 0],
@@ -385,13 +330,7 @@ VALIDATED = [
     ),
     (partial(check_number, maximum=1), [0, 1], [1.1, np.nan], OTHERS, "of at least 0 and at most 1"),
     (check_integer, [1, np.int64(3)], [0, -1], [1.0, *OTHERS], "an integer of at least 1"),
-    (
-        partial(check_integer, optional=True),
-        [None, 1],
-        [0],
-        [1.0, True],
-        "None or an integer",
-    ),
+    (partial(check_integer, optional=True), [None, 1], [0], [1.0, True], "None or an integer"),
     (partial(check_integer, most=3, what="rows"), [1, 3], [0, 4], [], "at most 3, the number of rows"),
     (check_boolean, [True, np.False_], [], [0, 1, "yes", None], "True or False"),
 ]

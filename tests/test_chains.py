@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import case, chain_steps, dual_state, refusals
+from structinv.dual import case, dual_state, refusals
 from structinv.dual.chain_scores import score
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
 from structinv.dual.labeled_rows import LabeledRows
-from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, FScale, Identity
-from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
+from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.stored_planes import packed, unpacked
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows
@@ -152,14 +151,6 @@ def test_the_optimum_is_that_over_all_labelings(name, form):
     assert_brackets(found, best)
 
 
-@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=repr)
-def test_other_solvers_reach_the_same_optimum(solver):
-    best = solve(objective(cost=COST), FrankWolfe(), Gap(1e-8), random_state=0).primal
-    problem = objective(kind=Mine, cost=COST)
-    assert isinstance(state_of(problem), PlaneCache)
-    assert solve(problem, solver, Gap(1e-7), random_state=0).primal == pytest.approx(best, rel=1e-6)
-
-
 def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
     """Sequences of up to 40 rows of which many are wrong at the optimum."""
     oracle = Identity() if oracle is None else oracle
@@ -176,30 +167,6 @@ def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
     still = isinstance(oracle, Identity)
     space = ExplicitSpace(X.shape[1], LABELS, intercept=still, n_pairwise=Sequence().n_pairwise(LABELS))
     return Objective(space, [term])
-
-
-@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
-def test_a_sweep_changes_f_as_its_alphas(oracle):
-    problem = long_ones(oracle=oracle)
-    space, term, state = problem.space, problem.terms[0], state_of(problem)
-    f, dual = space.zeros(), 0.0
-    for _ in range(12):
-        gap, asked = state.sweep(f)
-        assert asked >= term.X.shape[0]
-        before, dual = dual, state.offset - 0.5 * space.dot(f, f)
-        assert dual >= before - 1e-12
-        np.testing.assert_allclose(f, state.combination(), atol=1e-10)
-        assert state.value(f)[0] == pytest.approx(term.total(space, f)[0], rel=1e-12)
-        planes = state.planes()
-        g, offset = planes.total(space, problem.weights, problem.lower_bounds)
-        np.testing.assert_allclose(f, g, atol=1e-10)
-        assert offset == pytest.approx(state.offset, rel=1e-12)
-        totals = np.bincount(planes.blocks, planes.alphas)
-        assert np.all(planes.alphas > 0)
-        assert np.all(totals <= 1 + 1e-9)
-    assert 0 < gap < 0.01 * dual
-    # More labelings than there were slots at first.
-    assert np.bincount(planes.blocks).max() > 2 * chain_steps.ROUNDS
 
 
 def test_marginals_stay_those_of_averages_of_labelings():
@@ -230,28 +197,6 @@ def test_sequences_with_many_labelings_take_few_sweeps():
     assert found.status is Status.CONVERGED
     assert found.iterations <= 45
     assert np.bincount(found.planes.blocks).mean() > 10
-
-
-@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
-def test_planes_touch_the_losses_from_below(oracle):
-    problem = long_ones(oracle=oracle)
-    space, term, state = problem.space, problem.terms[0], state_of(problem)
-    f, rng = space.zeros(), np.random.default_rng(5)
-    state.sweep(f)
-    planes = state.planes()
-    for _ in range(5):
-        f = rng.standard_normal(space.size)
-        heights = planes.offsets - space.scores(f, planes.normals)
-        assert np.all(heights <= term.values(space, f)[0][planes.blocks] + 1e-9)
-
-
-@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
-def test_dense_rows_take_the_same_steps(oracle):
-    dense, sparse = (
-        solve(long_ones(form, oracle=oracle), FrankWolfe(), Iterations(6) | Gap(0), random_state=0)
-        for form in (np.asarray, sp.csr_matrix)
-    )
-    np.testing.assert_allclose(dense.f, sparse.f, rtol=0, atol=1e-10)
 
 
 def of_a_file(problem, solution):

@@ -59,23 +59,6 @@ def test_members_do_not_depend_on_the_type_of_rows(oracle, size):
         close(law.on(sp.csr_matrix(X)).members(), wanted)
 
 
-def test_lists_of_fixed_maps_have_matrices():
-    V = np.ones((1, D))
-    drawn = {c.name for c in CASES if not c.oracle.depends_on_label}
-    drawn = {
-        c.name for c in CASES if c.name in drawn and averaged(c.oracle, D, DRAWS).adjoint(V) is not None
-    }
-    images = {"shifts", "rotations", "scalings", "shears", "flip"}
-    between = {"shifts-between", "scalings-between", "shears-between"}
-    assert drawn == images | between | {
-        "identity",
-        "finite",
-        "shared",
-        "weighted",
-        "discounted-finite",
-    } | {"protected-finite"}
-
-
 @every_law
 def test_isometric_lists_perturb_one_side_only(oracle, size):
     X, _ = rows()
@@ -158,19 +141,6 @@ def test_many_draws_have_the_probabilities_of_the_list(oracle):
 
 
 class TestCombinations:
-    def test_composed_lists_are_products(self):
-        X, _ = rows()
-        left, right = Weighted(shrinkings, [1, 2, 3]), Weighted(reorderings, [3, 0, 1])
-        law, first, second = (averaged(oracle, D) for oracle in (left @ right, right, left))
-        pairs = (
-            second.on(first.on(X).members().reshape(-1, D))
-            .members()
-            .reshape(len(X), first.size, second.size, D)
-        )
-        mean = np.einsum("f,s,nfsd->nd", first.weights, second.weights, pairs**3)
-        close(np.einsum("s,nsd->nd", law.weights, law.on(X).members() ** 3), mean)
-        assert law.size == 6
-
     @pytest.mark.parametrize("left", [Box(0.5), reorderings, Flip(shape=(1, D)) | reorderings, FDrop(2)])
     def test_drawn_compositions_pair_independent_draws(self, left):
         X, _ = rows()
@@ -324,11 +294,6 @@ class TestDifferences:
         # Each has at most ten of its own.
         assert asked == [0, 1, 2, 3]
 
-    def test_differences_of_a_group_respect_the_maximum_number(self):
-        whole = averaged(Permutations((3, 1)), 3)
-        assert whole.differences(6).size == 6
-        assert whole.differences(5) is None
-
     def test_differences_of_permutations_match_those_of_matrices(self):
         law = averaged(Permutations((4, 1), noise=np.inf), 4, n_draws=12).linear()
         assert law.permutes
@@ -339,11 +304,6 @@ class TestDifferences:
         np.testing.assert_array_equal(found.weights, wanted.weights)
         for one, other in zip(found.maps, wanted.maps, strict=True):
             np.testing.assert_array_equal(one.toarray(), other.toarray())
-
-    def test_isometric_maps_are_recognized(self):
-        assert averaged(Turns(), 3).linear().isometric
-        assert averaged(Flip(shape=(1, D)), D).linear().isometric
-        assert not averaged(Rotations((30,)), 9).linear().isometric
 
     def test_too_many_pairs_of_compositions_have_no_matrices(self, monkeypatch):
         law = averaged(Flip() @ Rotations((90, 180, 270)), 9)
@@ -411,15 +371,6 @@ def test_overridden_draws_replace_those_of_the_base_class(oracle):
     close(law.on(PLACES).members(), sample(None, PLACES, 4, np.random.default_rng(0)))
     assert law.adjoint(PLACES) is None
     assert law.differences() is None
-
-
-def test_custom_maps_match_the_members():
-    def maps(self, X, y=None):
-        keep = sp.identity(X.shape[1], format="csr")
-        return LinearChanges(X, [keep, 0.5 * keep])
-
-    law = averaged(overriding(Flip(), orbit=halved, changes=maps), 9)
-    np.testing.assert_array_equal(law.adjoint(PLACES)[1], 0.5 * PLACES)
 
 
 def test_only_equally_likely_members_are_a_group():

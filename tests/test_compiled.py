@@ -410,28 +410,13 @@ def clock(monkeypatch):
         yield clock
 
 
-@pytest.fixture
-def new(tmp_path, monkeypatch):
-    """A maker of functions that are read from the same file, and cached."""
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    path = tmp_path / "functions.py"
-    text = "from structinv.utils.jit import njit\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
-    path.write_text(text)
-
-    def read():
-        names = {"__name__": "functions"}
-        exec(compile(text, str(path), "exec"), names)
-        return names["grown"]
-
-    return read
-
-
-def test_seconds_contain_no_declaring_loading_and_compiling(clock, new):
+def test_seconds_contain_no_declaring_loading_and_compiling(clock, tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     watch = Stopwatch()
-    assert new()(1) == 2
+    assert defined(tmp_path)(1) == 2
     # Looked up in the cache without success, and compiled.
     assert clock.now == 111.0
-    assert new()(1) == 2
+    assert defined(tmp_path)(1) == 2
     assert clock.now == 122.0
     assert watch.seconds == 0.0
     assert watch.compile_seconds == 100.0

@@ -83,13 +83,6 @@ def test_naive_bayes(model, n_classes):
     check_labels(model, FAdd(1), X, y, added(X, 1))
 
 
-@pytest.mark.parametrize("kind", [MultinomialNB, BernoulliNB])
-def test_priors(kind):
-    X, y = counts()
-    for prior in ([0.3, 0.7], [0.8, 0.2]):
-        check_labels(kind(class_prior=prior).fit(X, y), FDrop(2), X, y, dropped(X, 2))
-
-
 @pytest.mark.parametrize("model", NAIVE_BAYES, ids=str)
 def test_margins_are_differences_of_joint_log_probabilities(model):
     X, y = counts(3)
@@ -225,7 +218,13 @@ class Own(LogisticRegression):
 
 
 SCORES = {"response_method": "decision_function"}
+X, Y = counts(seed=3)
+FITTED = FrozenEstimator(LogisticRegression().fit(X, Y))
+TURNED = FrozenEstimator(LogisticRegression().fit(X, np.where(Y == "ham", "spam", "ham")))
 MOVED = {
+    "fitted": moved(FITTED, 0.7),
+    "fitted, isotonic": CalibratedClassifierCV(FITTED, method="isotonic"),
+    "falling sigmoid": CalibratedClassifierCV(TURNED, method="sigmoid"),
     "default": moved(LogisticRegression(), "auto"),
     "probability": moved(LogisticRegression(), 0.7),
     "unlikely": moved(LogisticRegression(), 0.2),
@@ -341,13 +340,8 @@ def test_certificates_of_sparse_rows_and_texts():
     np.testing.assert_array_equal(certificate.margins, expected.margins)
 
 
-def test_thresholds_around_fitted_classifiers_are_certified():
-    X, y = counts()
-    inner = LogisticRegression().fit(X, y)
-    for model in (moved(inner, 0.7), moved(FrozenEstimator(inner), 0.7).fit(X, y)):
-        check_labels(model, FDrop(2), X, y, dropped(X, 2))
-    model = CalibratedClassifierCV(FrozenEstimator(inner), method="isotonic").fit(X, y)
-    check_labels(model, FDrop(2), X, y, dropped(X, 2))
+def test_a_threshold_around_a_fitted_classifier_needs_no_fit():
+    check_labels(moved(FITTED.estimator, 0.7), FDrop(2), X, Y, dropped(X, 2))
 
 
 @pytest.mark.parametrize(("threshold", "label"), [(0.0, "spam"), (1.5, "ham"), (-7.0, "spam")])
@@ -395,15 +389,6 @@ class TestPlateaus:
         found = certify(model, Box(9.0), [[0.0]], ["ham"])
         assert found.correct.tolist() == [True]
         assert model.predict([[-9.0], [9.0]]).tolist() == ["ham", "ham"]
-
-
-def test_decreasing_calibrations_are_certified():
-    X, y = counts()
-    inner = LogisticRegression().fit(X, y)
-    other = np.where(y == "ham", "spam", "ham")
-    model = CalibratedClassifierCV(FrozenEstimator(inner), method="sigmoid").fit(X, other)
-    assert model.calibrated_classifiers_[0].calibrators[0].a_ > 0
-    check_labels(model, FDrop(2), X, other, dropped(X, 2))
 
 
 class Halved(MultinomialNB):

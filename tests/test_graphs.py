@@ -167,25 +167,6 @@ def test_relaxed_inference_solves_the_linear_program(seed, n_labels):
             assert best - 1e-9 * (1.0 + abs(best)) <= found.upper[b] <= best + room
 
 
-def frustrated(n_nodes=3, n_labels=2):
-    """Return an odd cycle whose neighbors must differ: its relaxed maximum is fractional."""
-    edges = [(u, (u + 1) % n_nodes) for u in range(n_nodes)]
-    return GraphLayout.of_graphs([n_nodes], [edges]), -np.eye(n_labels).ravel()
-
-
-def test_frustrated_cycle_has_fractional_labels():
-    layout, pairwise = frustrated()
-    graph = prepared(Graph("relaxed"), layout, 2)
-    found = graph.decode(np.zeros((3, 2)), pairwise, layout)
-    np.testing.assert_allclose(found.fractions, 0.5, atol=1e-4)
-    assert found.features @ pairwise == pytest.approx(0.0, abs=1e-5)
-    assert graph.score(np.zeros((3, 2)), found.labels, pairwise, layout) == -1.0
-    # Labels of one node that is known to be 0 leave one edge that loses.
-    exact = prepared(Graph("exact"), layout, 2).decode(np.zeros((3, 2)), pairwise, layout)
-    assert exact.fractions is None
-    assert exact.upper is None
-
-
 def grid(height, width):
     cells = np.arange(height * width).reshape(height, width)
     right = np.column_stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()])

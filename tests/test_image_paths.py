@@ -16,16 +16,7 @@ from structinv import (
     VirtualSVC,
 )
 from structinv.functionals import Tangents
-from structinv.oracles import (
-    Box,
-    Flip,
-    ImagePath,
-    Rotations,
-    Scalings,
-    Shears,
-    Shifts,
-    check_oracle,
-)
+from structinv.oracles import Box, Flip, ImagePath, Rotations, Scalings, Shears, Shifts
 from structinv.oracles.images import image_paths
 from structinv.oracles.images.image_base import ImageOracle
 from structinv.oracles.images.image_maps import ImageShape, fill_code, image_shape
@@ -118,15 +109,6 @@ def test_the_walk_returns_the_score_of_its_best_image(oracle, seed):
             assert abs((z - background) @ V[0] - values[i]) <= allowed
 
 
-def test_straight_shifts_end_at_whole_pixels_or_at_the_ends():
-    X = some_images((5, 6), n=20)
-    V = np.random.default_rng(1).standard_normal((1, 30))
-    assign = np.zeros(20, dtype=int)
-    some = Shifts(interval=(0.3, 2.6), shape=(5, 6)).support(X, V, assign).points
-    listed = Shifts((0.3, 1, 2, 2.6), shape=(5, 6)).support(X, V, assign).points
-    np.testing.assert_allclose(some @ V[0], listed @ V[0], rtol=1e-12)
-
-
 def test_the_unperturbed_image_wins_ties():
     X = some_images((4, 4), n=5)
     flat = np.full((1, 16), 7.0)
@@ -135,25 +117,6 @@ def test_the_unperturbed_image_wins_ties():
     np.testing.assert_array_equal(oracle.support(flat, V, np.zeros(1, dtype=int)).points, flat)
     np.testing.assert_array_equal(oracle.support(X, X, np.arange(5)).points, X)
     np.testing.assert_array_equal(oracle.support(X, 0 * V, np.zeros(5, dtype=int)).points, X)
-
-
-@pytest.mark.parametrize(
-    "oracle",
-    [
-        Rotations(interval=(-180, 180), fill="wrap"),
-        Scalings(interval=(0.5, 2), fill="reflect"),
-        pytest.param(Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1)), marks=pytest.mark.slow),
-        pytest.param(Shifts(interval=(0, 2), directions=8, fill=3.0), marks=pytest.mark.slow),
-        pytest.param(Shears(interval=(-0.5, 1), fill="nearest"), marks=pytest.mark.slow),
-        pytest.param(Shifts(1) @ Rotations(interval=(-10, 10)), marks=pytest.mark.slow),
-    ],
-    ids=repr,
-)
-def test_intervals_satisfy_the_contract_and_are_exact(oracle):
-    X, y = some_images((4, 4), n=2), np.arange(2)
-    check_oracle(oracle, X, y, n_directions=3)
-    V, assign = np.random.default_rng(0).standard_normal((1, 16)), np.zeros(2, dtype=int)
-    assert_exact(oracle.bind(X, y).support(slice(None), V, assign), X, V, assign)
 
 
 class Squeezes(ImageOracle):

@@ -11,23 +11,22 @@ from structinv.dual import dual_state
 from structinv.dual.case import MOST_MEMBERS
 from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
-from structinv.oracles import FiniteOracle, Identity
-from structinv.solvers import REGISTRY, Gap, Iterations, Status, SVMStruct, solve
+from structinv.kernels import Gaussian, Kernel, Laplacian, Polynomial
+from structinv.oracles import Identity
+from structinv.solvers import REGISTRY, Gap, Status, solve
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel_space as kernel_module
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.kernel_tiles import COLUMNS, ROWS, expand, in_kernel_tiles, wide_product
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
-from structinv.utils.matrices import ALL_ROWS
 
 from .covering import pairs, slow_unless
 from .kernel_models import DEGREES, SPACES, Model, every_space
 from .kernel_problems import CACHES, every_cache, problem
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 from .orbit_cases import ORBIT_CASE
-from .problems import COSTLY, EXACT, SETTING, SETTINGS, N
+from .problems import EXACT, SETTING, N
 
 KERNEL = Gaussian(1.5) + Polynomial(2, gamma=0.3)
 
@@ -115,22 +114,6 @@ def test_sums_and_multiples_update_cached_values(seed, space, cache_mb):
         norm = np.sum(dense[0] * (model.gram @ dense[0]))
         assert model.space.dot(f, f) == pytest.approx(norm, abs=1e-9)
     model.assert_budget()
-
-
-@pytest.mark.parametrize("representers", [False, True])
-def test_a_copy_is_independent(representers):
-    model = Model(representers=representers, free_degree=1)
-    f, dense = model.function()
-    f.values()
-    other, element = f.copy(), model.space.element(f)
-    other += model.function()[0]
-    other *= 3.0
-    model.assert_is(f, *dense)
-    g = f.copy()
-    f += f
-    model.assert_is(f, *(2.0 * part for part in dense))
-    model.assert_is(g, *dense)
-    model.assert_is(model.space.combine(element, np.ones(1)), dense[0])
 
 
 @every_space
@@ -313,48 +296,6 @@ def test_table_changes_to_float64_within_the_cache():
 
 
 @every_cache
-@pytest.mark.parametrize("setting", [*SETTINGS, COSTLY], ids=str)
-@pytest.mark.parametrize("name", ["union", "compose", "only_for-discounted"])
-def test_planes_bound_the_losses_from_below(name, setting, cache_mb):
-    case = ORBIT_CASE[name]
-    this = problem(case.oracle, setting, Gaussian(2.0), cache_mb=cache_mb)
-    space = this.space
-    f = space.combine(this.planes(space.zeros()).normals, np.linspace(0.2, 1.5, N))
-    losses = enumerated_losses(f, case, setting)
-    for blocks in (None, np.array([4, 1, 8])):
-        chosen = ALL_ROWS if blocks is None else blocks
-        planes = this.planes(f, blocks)
-        np.testing.assert_allclose(planes.upper, losses[chosen], atol=1e-11)
-        np.testing.assert_allclose(planes.plane_values, losses[chosen], atol=1e-11)
-        heights = planes.offsets - space.scores(f, planes.normals)
-        np.testing.assert_allclose(heights, losses[chosen], atol=1e-11)
-        for factor in (0.0, 0.5, -1.0, 3.0):
-            g = factor * f
-            under = planes.offsets - space.scores(g, planes.normals)
-            assert np.all(under <= enumerated_losses(g, case, setting)[chosen] + 1e-11)
-    value = this.value(f)
-    wanted = 0.5 * space.dot(f, f) + np.array(setting.weights) @ losses
-    assert value.upper == pytest.approx(wanted, rel=1e-12)
-    assert value.attained == pytest.approx(wanted, rel=1e-12)
-
-
-def enumerated_losses(f, case, setting):
-    members, grades = case.members(setting.X, setting.y), case.grades(setting.X, setting.y)
-    values = f.function()(members.reshape(-1, D)).reshape(*members.shape[:2], -1)
-    if setting.n_outputs == 1:
-        values = np.concatenate([np.zeros_like(values), values], axis=2)
-    losses = np.zeros(N)
-    for i, label in enumerate(setting.y):
-        for other in range(setting.n_classes):
-            cost = setting.cost[label][other]
-            gain = values[i, :, other] - values[i, :, label]
-            if other != label:
-                reached = (cost if setting.slack else 1.0) * gain + cost * grades[i]
-                losses[i] = max(losses[i], reached.max())
-    return losses
-
-
-@every_cache
 def test_results_do_not_depend_on_portions(cache_mb, monkeypatch):
     case, setting = ORBIT_CASE["discounted-member"], SETTING["multiclass-slack"]
     answers = []
@@ -458,23 +399,6 @@ def test_compacted_normals_are_the_same_function(representers):
         mine, theirs = (space.atoms.slots(same.keys), model.space.atoms.slots(joined.keys))
         origins = space.atoms.origins[mine], model.space.atoms.origins[theirs]
         np.testing.assert_array_equal(*origins)
-
-
-class Broken(FiniteOracle):
-    """Oracle with a non-finite perturbed sample in one row."""
-
-    def orbit(self, X):
-        members = np.stack([X, 0.5 * X], axis=1)
-        members[-1, 1] = np.nan
-        return members
-
-
-@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
-@pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(1.0, 2.5), Linear()], ids=repr)
-def test_non_finite_perturbed_samples_raise(kernel, cache_mb):
-    this = problem(Broken(), SETTING["binary"], kernel, cache_mb=cache_mb)
-    with pytest.raises(ValueError, match="not finite"):
-        solve(this, SVMStruct(), Iterations(3), random_state=0)
 
 
 def test_space_of_wrong_size_raises():

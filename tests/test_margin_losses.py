@@ -17,8 +17,8 @@ from structinv.dual.margin_state import MarginState
 from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value
 from structinv.dual.plane_cache import PlaneCache
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
-from structinv.oracles import Box, Ellipsoid, FDrop, Identity
-from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve
+from structinv.oracles import Box, FDrop, Identity
+from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
@@ -166,31 +166,6 @@ def kernel_optimum(case_name, loss):
     return over_members(KERNELS["gaussian"], members, 1, one, lambda total: lowest(total, loss))[0]
 
 
-@pytest.mark.parametrize("case", [CASE["box"], CASE["fscale"], CASE["finite"]], ids=str)
-def test_the_hinge_loss_of_the_worst_case_margin_is_the_worst_case_hinge_loss(case):
-    weights = np.array(SETTING.weights)
-    ours = WorstMargin(SETTING.X, SETTING.y, case.oracle, Hinge(), weights)
-    theirs = WorstCase(SETTING.X, SETTING.y, case.oracle, Binary(), weights)
-    space = ExplicitSpace(D, intercept=True)
-    rng = np.random.default_rng(0)
-    for f in [space.zeros(), *rng.standard_normal((3, space.size))]:
-        for mine, other in zip(ours.values(space, f), theirs.values(space, f), strict=True):
-            np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_planes_touch_from_below(loss):
-    this, rng = problem(CASE["ellipsoid"].oracle, loss), np.random.default_rng(1)
-    for f in rng.standard_normal((4, D + 1)):
-        planes = this.planes(f)
-        np.testing.assert_allclose(
-            planes.offsets - this.space.scores(f, planes.normals), planes.plane_values, atol=1e-12
-        )
-        for g in 3 * rng.standard_normal((10, D + 1)):
-            _, attained = this.terms[0].values(this.space, g)
-            assert np.all(planes.offsets - this.space.scores(g, planes.normals) <= attained + 1e-12)
-
-
 class TestSteps:
     @pytest.mark.parametrize("loss", LOSSES)
     def test_values_and_conjugates_are_those_of_the_loss(self, loss):
@@ -243,30 +218,6 @@ class TestState:
         best = solve(problem(FDrop(1), "squared_hinge"), FrankWolfe(), Gap(1e-7), random_state=0)
         solution = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
         assert_brackets(solution, best.primal)
-
-    @pytest.mark.parametrize("loss", SMOOTH)
-    @pytest.mark.parametrize("intercept", [True, False])
-    @pytest.mark.parametrize("source", ["frank_wolfe", "svmstruct"])
-    def test_planes_prove_the_dual_value_and_start_a_run(self, source, intercept, loss):
-        this = problem(FDrop(2), loss, intercept=intercept)
-        earlier = solve(this, REGISTRY[source](), Gap(1e-5), random_state=0)
-        f, offset = earlier.planes.total(this.space, this.weights, np.zeros(this.n_blocks))
-        assert offset - 0.5 * f @ f == pytest.approx(earlier.dual, rel=1e-9)
-        state = FrankWolfe().init(this, np.random.default_rng(0), earlier.planes)
-        bounds = FrankWolfe().bounds(this, state)
-        # Averages of slopes prove no less than averages of planes.
-        assert bounds.dual >= earlier.dual * (1 - 1e-9)
-
-    def test_sweeps_never_lower_the_dual(self):
-        this = problem(Ellipsoid(np.eye(D)[:, :2], 0.4), "squared_hinge", factor=50.0)
-        solution = solve(this, FrankWolfe(), Gap(0) | Iterations(15), random_state=0, check_always=True)
-        state = FrankWolfe().init(this, np.random.default_rng(0))
-        duals = []
-        for _ in range(15):
-            FrankWolfe().step(this, state)
-            duals.append(FrankWolfe().bounds(this, state).dual)
-        assert np.all(np.diff(duals) >= -1e-9 * abs(duals[-1]))
-        assert solution.dual <= solution.primal
 
 
 class TestTerm:

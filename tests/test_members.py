@@ -4,22 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Support
-from structinv.spaces import ExplicitSpace
-from structinv.terms import Objective, WorstCase
+from structinv.oracles import Box, Flip, FScale, Identity
 from structinv.utils.matrices import ALL_ROWS, row_dots
 
-from .covering import one_in
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES, Halves
-from .problems import COSTLY, SETTING, SETTINGS, objective
+from .problems import SETTING, objective
 
 FINITE = [case for case in CASES if case.oracle.finite]
-SCORED = [case for case in FINITE if case.name != "compose-both-finite"]
-SCORED += [case for case in ORBIT_CASES if case.scored]
 every_case = pytest.mark.parametrize("case", ORBIT_CASES, ids=str)
 every_finite = pytest.mark.parametrize("case", FINITE + ORBIT_CASES, ids=str)
-every_setting = pytest.mark.parametrize("setting", [*SETTINGS, COSTLY], ids=str)
 SELECTIONS = [ALL_ROWS, slice(2, 7), np.array([5, 0, 0, 3]), np.zeros(0, dtype=np.intp)]
 
 
@@ -121,46 +115,6 @@ def test_the_linear_cases_of_the_contract_are_told_apart():
     assert linear == maps | {"shared", "weighted", "discounted-finite", "protected-finite"}
 
 
-class Frugal(Shrinkings):
-    """Lists all of its members, but answers with the row itself."""
-
-    def support(self, X, V, assign, cost=None):
-        return Support(X)
-
-
-class Still(Identity):
-    """Answers with what is no member of its list."""
-
-    def support(self, X, V, assign, cost=None):
-        return Box(0.3).support(X, V, assign)
-
-
-class Turned(Flip):
-    """Never flips."""
-
-    def support(self, X, V, assign, cost=None):
-        return Support(X.copy())
-
-
-@pytest.mark.parametrize(
-    ("oracle", "like"),
-    [
-        (Frugal(), Identity()),
-        (Still(), Box(0.3)),
-        (Turned(shape=(1, D)), Identity()),
-        (Frugal() | Still(), Box(0.3)),
-        (Frugal().only_for([0, 1, 2]), Identity()),
-    ],
-    ids=["finite", "identity", "image", "union", "only_for"],
-)
-def test_an_oracle_that_answers_for_itself_is_asked(oracle, like):
-    setting = SETTING["multiclass"]
-    f = ExplicitSpace(D, 3).zeros() + directions(3).ravel()
-    assert oracle.bind(setting.X, setting.y).changes().scores(ALL_ROWS, directions()) is None
-    expected = objective(like, setting).value(f).upper
-    assert objective(oracle, setting).value(f).upper == pytest.approx(expected)
-
-
 def assert_same_planes(space, one, other, tolerance):
     for part in ("offsets", "upper", "plane_values"):
         np.testing.assert_allclose(
@@ -171,39 +125,6 @@ def assert_same_planes(space, one, other, tolerance):
         np.testing.assert_allclose(
             space.scores(f, one.normals), space.scores(f, other.normals), rtol=tolerance, atol=tolerance
         )
-
-
-def refuse(*args, **kwargs):
-    raise AssertionError("the oracle was asked for one direction at a time")
-
-
-def both_ways(oracle, setting, X, monkeypatch):
-    """The same problem answered for all alternatives together, and one by one."""
-    space = ExplicitSpace(D, setting.n_outputs, intercept=setting.intercept)
-    together, apart = (
-        Objective(
-            space,
-            [WorstCase(X, setting.y, oracle, setting.structure, setting.weights, **setting.losses)],
-        )
-        for _ in range(2)
-    )
-    monkeypatch.setattr(together.terms[0].bound, "support", refuse)
-    monkeypatch.setattr(apart.terms[0].bound.changes(), "scored", False)
-    return together, apart
-
-
-@every_setting
-@pytest.mark.parametrize("case", one_in(2, SCORED), ids=str)
-def test_all_alternatives_together_are_each_alone(case, setting, monkeypatch):
-    together, apart = both_ways(case.oracle, setting, setting.X, monkeypatch)
-    for seed, blocks in ((0, None), (1, np.array([7, 2, 3])), (2, np.array([4]))):
-        f = 0.7 * np.random.default_rng(seed).standard_normal(together.space.size)
-        one, other = together.planes(f, blocks), apart.planes(f, blocks)
-        assert_same_planes(together.space, one, other, 1e-12)
-        one, other = together.value(f), apart.value(f)
-        assert one.upper == pytest.approx(other.upper, rel=1e-12)
-        assert one.attained == pytest.approx(one.upper, rel=1e-14)
-    assert together.oracle_calls == apart.oracle_calls
 
 
 @pytest.mark.parametrize("setting", ["binary", "multiclass-slack"])
@@ -241,30 +162,6 @@ def test_a_continuum_has_no_members():
         assert oracle.bind(X, y).changes() is None
     with pytest.raises(ValueError, match="labels"):
         ORBIT_CASE["only_for"].oracle.changes(X)
-
-
-class Broken(FiniteOracle):
-    """One member of the last row is no number."""
-
-    def __init__(self, value=np.nan, member=1):
-        self.value = value
-        self.member = member
-
-    def orbit(self, X):
-        members = np.stack([X, 0.5 * X, 0.25 * X], axis=1)
-        members[-1, self.member] = self.value
-        return members
-
-
-@pytest.mark.parametrize("member", [0, 1, 2])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_members_that_are_no_numbers_are_refused(value, member):
-    problem = objective(Broken(value, member), SETTING["multiclass"])
-    f = np.ones(problem.space.size) + np.arange(problem.space.size)
-    with pytest.raises(ValueError, match=r"Broken\.orbit returned members that are not finite"):
-        problem.planes(f)
-    with pytest.raises(ValueError, match="not finite"):
-        problem.value(f)
 
 
 def test_directions_that_change_in_place_are_asked_anew():

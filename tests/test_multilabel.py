@@ -10,13 +10,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import structinv
-from structinv import InvariantLinearSVC, InvariantStructuredSVC
+from structinv import InvariantStructuredSVC
 from structinv.certificates.label_sets import labels_worst_change
 from structinv.kernels import Linear
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity
@@ -78,7 +76,6 @@ def changes(oracle, x):
 
 
 ORACLES = [Identity(), Turns(), Unlisted(), FDrop(1), Box(RADIUS)]
-by_oracle = pytest.mark.parametrize("oracle", ORACLES, ids=repr)
 by_pairs = pytest.mark.parametrize("pairwise", [None, "tree"])
 
 
@@ -125,34 +122,16 @@ def optimum(number, pairwise):
 )
 def test_label_sets_reach_the_optimum(oracle, pairwise, solver):
     best = optimum(ORACLES.index(oracle), pairwise)
-    found = solve(problem(oracle, pairwise), solver, Gap(1e-7), random_state=0)
-    assert found.status is Status.CONVERGED
-    assert found.primal == pytest.approx(best, rel=1e-6)
-    assert found.dual == pytest.approx(best, rel=1e-6)
-    assert_brackets(found, best)
-
-
-@by_pairs
-@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
-def test_sparse_rows_have_the_same_optimum(oracle, pairwise):
-    best = optimum(ORACLES.index(next(each for each in ORACLES if repr(each) == repr(oracle))), pairwise)
-    found = solve(problem(oracle, pairwise, sparse=True), FrankWolfe(), Gap(1e-7), random_state=0)
-    assert found.primal == pytest.approx(best, rel=1e-6)
-
-
-def test_pegasos_comes_near():
-    found = solve(problem(Box(RADIUS), "tree"), Pegasos(), Gap(5e-3), random_state=0)
-    best = optimum(ORACLES.index(next(each for each in ORACLES if isinstance(each, Box))), "tree")
-    assert_brackets(found, best)
-    assert found.primal <= best * 1.01
-
-
-def test_kernels_require_lists():
-    X, y = data()
-    codes, layout = positions(y)
-    term = OneChange(X, codes, Box(RADIUS), Multilabel(), layout=layout)
-    with pytest.raises(ValueError, match="oracle must be finite if functions are not linear"):
-        Objective(KernelSpace(Linear(), FEATURES, SIZE), [term])
+    for sparse in {False, oracle.supports_sparse}:
+        given = problem(oracle, pairwise, sparse=sparse)
+        found = solve(given, solver, Gap(1e-7), random_state=0)
+        assert found.status is Status.CONVERGED
+        assert found.primal == pytest.approx(best, rel=1e-6)
+        assert found.dual == pytest.approx(best, rel=1e-6)
+        assert_brackets(found, best)
+    near = solve(given, Pegasos(), Gap(5e-3), random_state=0)
+    assert_brackets(near, best)
+    assert near.primal <= best * 1.01
 
 
 def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
@@ -172,39 +151,27 @@ def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
     return found
 
 
+RHO = [1.0, 0.4, 0.2]
+
+
 @by_pairs
-@by_oracle
-def test_values_and_planes_equal_enumeration(oracle, pairwise):
-    given = problem(oracle, pairwise)
+@pytest.mark.parametrize(
+    ("oracle", "rho"), [*((each, None) for each in ORACLES), (Turns(), RHO), (Unlisted(), RHO)], ids=repr
+)
+def test_values_and_planes_equal_enumeration(oracle, rho, pairwise):
+    """All labels have the grade of the perturbation that they share."""
+    given = problem(oracle if rho is None else oracle.discounted(rho), pairwise)
     term, space = given.terms[0], given.space
     f = np.random.default_rng(3).standard_normal(space.size)
-    upper, attained = term.values(space, f)
+    X, y = data()
+    best = []
+    for x, truth in zip(X, y, strict=True):
+        every = heights(given, f, x, truth, oracle, lambda number: 1.0 if rho is None else rho[number])
+        best.append(max(gain + cost for values in every.values() for gain, cost in values))
     planes = term.planes(space, f)
-    X, y = data()
-    for i in range(N):
-        every = heights(given, f, X[i], y[i], oracle)
-        best = max(gain + cost for values in every.values() for gain, cost in values)
-        assert upper[i] == pytest.approx(best, abs=1e-9)
-        assert attained[i] == pytest.approx(best, abs=1e-9)
-        assert planes.plane_values[i] == pytest.approx(best, abs=1e-9)
-    np.testing.assert_allclose(
-        planes.offsets - space.scores(f, planes.normals), planes.plane_values, atol=1e-9
-    )
-
-
-@by_pairs
-@pytest.mark.parametrize("listed", [True, False])
-def test_grade_is_that_of_the_common_perturbation(pairwise, listed):
-    rho = [1.0, 0.4, 0.2]
-    oracle = (Turns() if listed else Unlisted()).discounted(rho)
-    given = problem(oracle, pairwise)
-    f = np.random.default_rng(3).standard_normal(given.space.size)
-    upper, attained = given.terms[0].values(given.space, f)
-    X, y = data()
-    for i in range(N):
-        every = heights(given, f, X[i], y[i], Turns(), lambda number: rho[number])
-        best = max(gain + cost for values in every.values() for gain, cost in values)
-        assert upper[i] == attained[i] == pytest.approx(best, abs=1e-9)
+    at_f = planes.offsets - space.scores(f, planes.normals)
+    for found in (*term.values(space, f), planes.plane_values, at_f):
+        np.testing.assert_allclose(found, best, atol=1e-9)
 
 
 def test_separate_perturbations_give_an_upper_bound(monkeypatch):
@@ -260,20 +227,6 @@ def test_certificates_equal_enumeration(oracle, pairwise, most, monkeypatch):
     assert np.all(proven.most_wrong[proven.correct] == 0)
 
 
-def trees(size):
-    """Return all trees over some positions, as sets of edges (by their Pruefer codes)."""
-    for code in product(range(size), repeat=size - 2):
-        degree = [1 + code.count(i) for i in range(size)]
-        edges = []
-        for i in code:
-            leaf = degree.index(1)
-            edges.append((leaf, i))
-            degree[leaf] -= 1
-            degree[i] -= 1
-        edges.append(tuple(i for i in range(size) if degree[i] == 1))
-        yield edges
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_tree_has_the_largest_likelihood_of_all_trees(seed):
     rng = np.random.default_rng(seed)
@@ -291,7 +244,8 @@ def test_the_tree_has_the_largest_likelihood_of_all_trees(seed):
 
     shared = mutual_information(pair_counts(y), len(y))
     assert shared[1, 3] == pytest.approx(information(1, 3), abs=1e-12)
-    best = max(sum(information(s, t) for s, t in edges) for edges in trees(5))
+    table = [[-information(s, t) if s < t else 0.0 for t in range(5)] for s in range(5)]
+    best = -minimum_spanning_tree(np.array(table)).sum()
     edges = tree_of_counts(pair_counts(y), len(y))
     assert sum(information(s, t) for s, t in edges) == pytest.approx(best, abs=1e-12)
     assert sorted(edges[:, 1]) == [1, 2, 3, 4]
@@ -300,21 +254,6 @@ def test_the_tree_has_the_largest_likelihood_of_all_trees(seed):
 
 def test_trees_keep_the_contract_of_structures():
     check_structure(Multilabel("tree"), longest=5, trials=20)
-
-
-def test_best_by_wrong_equals_enumeration():
-    rng = np.random.default_rng(0)
-    codes, layout = positions(rng.integers(2, size=(6, 4)))
-    structure = Multilabel("tree").prepared(np.arange(2), codes, layout)
-    potentials, pairwise = rng.standard_normal((24, 2)), rng.standard_normal(12)
-    found = structure.best_by_wrong(potentials, codes, pairwise, layout)
-    best = np.full((6, 5), -np.inf)
-    for labels in product([0, 1], repeat=4):
-        each = np.tile(labels, 6)
-        scores = structure.score(potentials, each, pairwise, layout)
-        wrong = layout.sums(each != codes)
-        best[np.arange(6), wrong] = np.maximum(best[np.arange(6), wrong], scores)
-    np.testing.assert_allclose(found, best, atol=1e-12)
 
 
 def test_prepared_tree_is_pickled_but_not_cloned():
@@ -329,48 +268,59 @@ def test_prepared_tree_is_pickled_but_not_cloned():
         Multilabel("tree").n_pairwise(2)
 
 
-@pytest.mark.parametrize(
-    ("y", "error", "message"),
-    [
-        (np.zeros(3), ValueError, r"y must have shape \(n, L\).*got \(3,\)"),
-        (np.zeros((3, 0)), ValueError, "one row and one column"),
-        (np.array([[0, 2]]), ValueError, "row 0, column 1"),
-        (np.array([["a", "b"]]), TypeError, "got dtype"),
-        ([[0, 1], [0]], ValueError, "one column per label"),
-        (sp.csr_matrix(np.eye(2)), TypeError, "toarray"),
-        (np.zeros((0, 2)), ValueError, "at least one row"),
-    ],
-)
-def test_positions_raises_for_invalid_indicator_matrices(y, error, message):
+X, LABEL_SETS = data()
+CODES, LAYOUT = positions(LABEL_SETS)
+
+
+def one_change(X=X, codes=CODES, oracle=None, structure=None, layout=LAYOUT, **options):
+    return OneChange(X, codes, oracle or Identity(), structure or Multilabel(), layout=layout, **options)
+
+
+def attacked(labels):
+    space = ExplicitSpace(FEATURES, SIZE)
+    return labels_worst_change(space, np.zeros(9), Identity(), labels, X)
+
+
+OF_ONE_ROW = "labels must be a BoundStructure of one row per example"
+REFUSED = [
+    (lambda: positions(np.zeros(3)), ValueError, r"y must have shape \(n, L\).*got \(3,\)"),
+    (lambda: positions(np.zeros((3, 0))), ValueError, "one row and one column"),
+    (lambda: positions(np.zeros((0, 2))), ValueError, "at least one row"),
+    (lambda: positions(np.array([[0, 2]])), ValueError, "row 0, column 1"),
+    (lambda: positions([[0, 1], [0]]), ValueError, "one column per label"),
+    (lambda: positions(np.array([["a", "b"]])), TypeError, "got dtype"),
+    (lambda: positions(sp.csr_matrix(np.eye(2))), TypeError, "toarray"),
+    (lambda: one_change(structure=Multilabel("all")), ValueError, "edges must be None or 'tree'"),
+    (
+        lambda: Multilabel("tree").bind(CODES, layout=Layout.of_lengths([5, *[1] * (3 * N - 5)])),
+        ValueError,
+        "same number of labels in all rows",
+    ),
+    (
+        lambda: one_change(layout=Layout.of_lengths([4, 2, *[3] * (N - 2)])),
+        ValueError,
+        "same number of positions for every row",
+    ),
+    (lambda: one_change(X[:7]), ValueError, "labels for each of 7 rows"),
+    (lambda: one_change(oracle=Box(0.1).only_for(1)), ValueError, "only_for"),
+    (lambda: one_change(structure=Sequence()), TypeError, "positions share one row"),
+    (lambda: one_change(codes=np.arange(len(CODES)) % 3), ValueError, "absent"),
+    (lambda: one_change(rescaling="slack"), ValueError, "rescaling must be one of"),
+    (lambda: Objective(ExplicitSpace(FEATURES, SIZE + 1), [one_change()]), ValueError, "n_outputs"),
+    (
+        lambda: Objective(KernelSpace(Linear(), FEATURES, SIZE), [one_change(oracle=Box(RADIUS))]),
+        ValueError,
+        "oracle must be finite if functions are not linear",
+    ),
+    (lambda: attacked(Sequence().bind(CODES, layout=LAYOUT)), TypeError, OF_ONE_ROW),
+    (lambda: attacked(CODES), TypeError, OF_ONE_ROW),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_wrong_arguments_raise_with_their_name(call, error, message):
     with pytest.raises(error, match=message):
-        positions(y)
-
-
-def test_invalid_arguments_raise():
-    X, y = data()
-    codes, layout = positions(y)
-    with pytest.raises(ValueError, match="edges must be None or 'tree'"):
-        OneChange(X, codes, Identity(), Multilabel("all"), layout=layout)
-    with pytest.raises(ValueError, match="same number of labels in all rows"):
-        Multilabel("tree").bind(codes, layout=Layout.of_lengths([5, *[1] * (len(codes) - 5)]))
-    with pytest.raises(ValueError, match="same number of positions for every row"):
-        OneChange(X, codes, Identity(), Multilabel(), layout=Layout.of_lengths([4, 2, *[3] * (N - 2)]))
-    with pytest.raises(ValueError, match="labels for each of 7 rows"):
-        OneChange(X[:7], codes, Identity(), Multilabel(), layout=layout)
-    with pytest.raises(ValueError, match="only_for"):
-        OneChange(X, codes, Box(0.1).only_for(1), Multilabel(), layout=layout)
-    with pytest.raises(TypeError, match="positions share one row"):
-        OneChange(X, codes, Identity(), Sequence(), layout=layout)
-    with pytest.raises(ValueError, match="absent"):
-        OneChange(X, np.arange(len(codes)) % 3, Identity(), Multilabel(), layout=layout)
-    term = OneChange(X, codes, Identity(), Multilabel(), layout=layout)
-    with pytest.raises(ValueError, match="n_outputs"):
-        Objective(ExplicitSpace(FEATURES, SIZE + 1), [term])
-    for labels in (Sequence().bind(codes, layout=layout), codes):
-        with pytest.raises(TypeError, match="labels must be a BoundStructure of one row per example"):
-            labels_worst_change(ExplicitSpace(FEATURES, SIZE), np.zeros(9), Identity(), labels, X)
-    with pytest.raises(ValueError, match="rescaling must be one of"):
-        OneChange(X, codes, Identity(), Multilabel(), layout=layout, rescaling="slack")
+        call()
 
 
 def fitted(pairwise=None, oracle=None, **parameters):
@@ -402,24 +352,6 @@ def test_estimator_supports_indicator_matrices(pairwise):
         assert model.pairs_.shape == (SIZE - 1, 2, 2)
         np.testing.assert_allclose(model.pairs_.sum(axis=(1, 2)), 0.0, atol=1e-9)
         np.testing.assert_array_equal(model.structure_.edges_, tree_of_counts(pair_counts(y), len(y)))
-
-
-def test_grid_search_and_pipelines_support_indicator_matrices(tmp_path):
-    X, y = data()
-    X, y = np.tile(X, (4, 1)), np.tile(y, (4, 1))
-    model = make_pipeline(StandardScaler(), InvariantStructuredSVC(Multilabel("tree"), random_state=0))
-    grid = {"invariantstructuredsvc__C": [0.1, 1.0]}
-    search = GridSearchCV(model, grid, cv=3).fit(X, y)
-    assert search.best_score_ > 0.6
-    path = tmp_path / "labels.model"
-    structinv.save(search.best_estimator_, path)
-    again = structinv.load(path)
-    np.testing.assert_array_equal(again.predict(X), search.predict(X))
-    np.testing.assert_array_equal(
-        again[-1].structure_.edges_, search.best_estimator_[-1].structure_.edges_
-    )
-    copied = pickle.loads(pickle.dumps(search.best_estimator_))
-    np.testing.assert_array_equal(copied.predict(X), search.predict(X))
 
 
 def test_weights_of_rows_and_positions_are_factors():
@@ -467,20 +399,6 @@ def test_kernels_support_indicator_matrices(pairwise, tmp_path):
     structinv.save(rbf.set_params(oracle=None), tmp_path / "rbf.model")
     again = structinv.load(tmp_path / "rbf.model")
     np.testing.assert_array_equal(again.predict(X), rbf.predict(X))
-
-
-@by_pairs
-@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
-def test_one_label_equals_two_classes(oracle, pairwise):
-    X, y = data()
-    settings = {"oracle": oracle, "C": 0.7, "tol": 1e-6, "random_state": 0}
-    plain = InvariantLinearSVC(fit_intercept=False, **settings).fit(X, y[:, 0])
-    model = InvariantStructuredSVC(Multilabel(pairwise), **settings).fit(X, y[:, :1])
-    assert model.solution_.primal == pytest.approx(plain.solution_.primal, rel=1e-5)
-    np.testing.assert_array_equal(model.predict(X), plain.predict(X)[:, None])
-    found, same = model.certify(X, y[:, :1]), plain.certify(X, y[:, 0])
-    np.testing.assert_array_equal(found.correct, same.correct)
-    np.testing.assert_array_equal(found.most_wrong, ~same.correct)
 
 
 def test_products_that_become_zero_are_not_certified():

@@ -7,11 +7,9 @@ import pytest
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
-from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Permutations, check_oracle
 from structinv.oracles.checked_lists import averaged
 from structinv.oracles.images.image_maps import ImageShape
-from structinv.utils.matrices import ALL_ROWS
 
 
 @pytest.fixture
@@ -133,21 +131,6 @@ def test_infinite_noise_draws_uniform_permutations(rng):
     assert np.all(np.abs(counts - 1000) < 6 * np.sqrt(1000 * 5 / 6))
 
 
-@pytest.mark.parametrize("axes", ["rows", "both"])
-def test_averages_over_the_group_are_invariant_by_one_side(axes, rng):
-    oracle = Permutations((5, 5), axes)
-    X = molecules(rng)
-    mean = OrbitMean(oracle, Gaussian(3.0))
-    left, right = mean.sides(25)
-    assert left is None
-    assert right.size == 120
-    wanted = mean.matrix(X, X)
-    np.testing.assert_allclose(mean.matrix(shuffled(X, oracle, rng), X), wanted, rtol=1e-12)
-    members = oracle.orbit(X)
-    pairs = [[Gaussian(3.0).matrix(a, b).mean() for b in members] for a in members]
-    np.testing.assert_allclose(wanted, pairs, rtol=1e-12)
-
-
 class TestContains:
     def test_permuted_rows_are_members_up_to_rounding(self):
         x = np.array([1.0, 5.0, 1.0 + 1e-15, 2.0, 3.0, 3.0])
@@ -166,35 +149,6 @@ class TestContains:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        "shape",
-        [9, (9,), (3, 3, 1), (0, 9), (-3, -3), (3.0, 3.0), (True, 9), "33", None, (3, None),
-         ImageShape(3, 1, 3)],
-    )  # fmt: skip
-    def test_invalid_shapes_raise(self, shape):
-        oracle = Permutations(shape)
-        for ask in (
-            lambda: oracle.validate(),
-            lambda: averaged(oracle, 9, 2),
-            lambda: oracle.bind(np.ones((2, 9))).support(ALL_ROWS, np.ones((1, 9)), np.zeros(2, int)),
-        ):
-            with pytest.raises(ValueError, match="shape must be a pair of integers of at least 1"):
-                ask()
-
-    @pytest.mark.parametrize(
-        ("oracle", "error", "message"),
-        [
-            (Permutations((2, 4)), ValueError, r"shape must match the 9 features, got \(2, 4\) with 8"),
-            (Permutations((1, 9), "both"), ValueError, "must be square"),
-            (Permutations((3, 3), "columns"), ValueError, "axes must be one of"),
-            (Permutations((3, 3), noise=-1.0), ValueError, "noise must be a number of at least 0"),
-        ],
-    )
-    def test_parameters_out_of_range_raise(self, oracle, error, message):
-        for ask in (lambda: oracle.bind(np.ones((2, 9))), lambda: averaged(oracle, 9, 2)):
-            with pytest.raises(error, match=message):
-                ask()
-
     def test_large_groups_require_n_draws(self):
         for axes in ("rows", "both"):
             with pytest.raises(ValueError, match="n_draws must be an integer, because Permutations"):

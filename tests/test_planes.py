@@ -105,15 +105,6 @@ def test_the_gap_bounds_the_distance_to_the_optimum(seed):
         assert working.weights @ (highest - mean) >= optimum - dual_of(working) - 1e-9
 
 
-def test_a_plane_below_the_floor_has_alpha_zero():
-    working = WorkingSet(SPACE, np.ones(1), np.zeros(1))
-    working.add(np.eye(6)[:1], np.array([-1.0]), np.zeros(1, int))
-    f = SPACE.zeros()
-    assert working.ascend(f, 0.0, 10) == 0.0
-    assert not np.any(f)
-    assert np.array_equal(working.alphas, [0.0])
-
-
 def test_a_step_between_two_planes_is_exact():
     # Nearly parallel planes that nothing but their mean can beat: one swap of mass solves it.
     working = WorkingSet(SPACE, np.ones(1), np.zeros(1))
@@ -293,19 +284,6 @@ def test_rows_of_products_are_requested_only_if_needed():
     np.testing.assert_array_equal(alphas, [1.0, 0.0, 0.0, 0.0])
 
 
-def test_steps_end_at_the_target():
-    vertices, offsets = np.eye(3), np.array([0.5, 0.4, 0.3])
-    alphas, _, asked = ascended(vertices, offsets, 2.0, np.zeros(3), 1.0)
-    assert not asked
-    assert not np.any(alphas)
-
-
-def test_a_vertex_below_the_null_vertex_has_alpha_zero():
-    alphas, heights, _ = ascended(np.eye(2), np.array([-1.0, -2.0]), 1.0, np.array([0.5, 0.5]), 0.0)
-    np.testing.assert_array_equal(alphas, [0.0, 0.0])
-    np.testing.assert_array_equal(heights, [-1.0, -2.0])
-
-
 @pytest.mark.parametrize("size", [1e6, 1e-6])
 def test_products_may_be_huge_or_tiny(size):
     """Two vertices that differ little beside their length."""
@@ -376,15 +354,6 @@ def test_degenerate_planes(points, weight):
     assert gap <= 1e-6 * weight
     dual, primal = dual_and_primal(master, points, alphas)
     assert dual <= primal + 1e-9 * weight
-
-
-def test_a_plane_below_the_null_plane_has_almost_no_alpha():
-    master = Master(
-        OuterProductRows(np.eye(2)[:1], np.ones((1, 1))), -np.ones(1), np.zeros(1, int), np.ones(1)
-    )
-    alphas, gap = master.solve(np.zeros(2), 1.0, 1e-9)
-    assert gap <= 1e-9
-    assert alphas[0] <= 1e-8
 
 
 @pytest.mark.parametrize("n_kinds", [1, 3, 200])

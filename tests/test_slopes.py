@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import dual_state
 from structinv.dual.plain_rows import SlopeState
 from structinv.losses import Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
 from structinv.rows.matrix_rows import MatrixRows
-from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve
+from structinv.solvers import FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty
@@ -127,18 +126,6 @@ def test_the_primal_of_one_of_several_terms_is_used_only_if_better():
     assert set(best) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("source", ["frank_wolfe", "svmstruct"])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_planes_start_a_run(source, loss, intercept):
-    this = problem(loss, 0.1, intercept=intercept)
-    earlier = solve(this, REGISTRY[source](), Gap(1e-6), random_state=0)
-    state = FrankWolfe().init(this, np.random.default_rng(0), earlier.planes)
-    bounds = FrankWolfe().bounds(this, state)
-    assert bounds.dual >= earlier.dual - 1e-9 * abs(earlier.dual)
-    assert bounds.dual <= optimum(loss, 0.1, intercept) + 1e-9
-
-
 @pytest.mark.parametrize("oracle", [Box(0.3), FDrop(2)], ids=str)
 def test_planes_of_perturbed_rows_are_projected_on_the_rows(oracle):
     changed = solve(problem("logistic", oracle=oracle), FrankWolfe(), Gap(1e-4), random_state=0)
@@ -154,20 +141,6 @@ def test_rows_of_zeros_have_the_slope_at_zero():
     this = Objective(ExplicitSpace(D), [term])
     solution = solve(this, FrankWolfe(), Gap(1e-9), random_state=0)
     assert solution.status is Status.CONVERGED
-
-
-def test_an_interrupted_sweep_leaves_a_dual_feasible_point():
-    this = problem("logistic", FACTORS["long"])
-    solution = solve(this, FrankWolfe(), Gap(0) | Iterations(4), random_state=0)
-    state = dual_state(this.terms[0], this.space, np.random.default_rng(0))
-    f = this.space.zeros()
-    for _ in range(3):
-        state.sweep(f)
-    assert state.primal is not None
-    gap, _ = state.sweep(f, lambda: True)
-    np.testing.assert_allclose(state.combination(), f, rtol=1e-7, atol=1e-9)
-    assert gap >= 0.0
-    assert state.offset - 0.5 * f @ f <= solution.primal + 1e-9
 
 
 @pytest.mark.parametrize("loss", LOSSES)

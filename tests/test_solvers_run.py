@@ -189,28 +189,23 @@ def test_parameters_are_checked_before_any_work(solver, message):
     assert problem.oracle_calls == 0
 
 
+def watch(progress):
+    return progress.iteration == 3
+
+
+def press_ctrl_c(progress):
+    if progress.iteration == 3:
+        raise KeyboardInterrupt
+
+
 @every_solver
-def test_a_callback_ends_a_run(name):
+@pytest.mark.parametrize("callback", [watch, press_ctrl_c])
+def test_a_callback_or_ctrl_c_ends_a_run_with_the_best_function(name, callback):
     seen = []
-
-    def watch(progress):
-        seen.append(progress)
-        return progress.iteration == 3
-
-    solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(0), callbacks=(watch,), random_state=0)
+    callbacks = (seen.append, callback)
+    solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(0), callbacks=callbacks, random_state=0)
     assert solution.status is Status.INTERRUPTED
     assert [progress.iteration for progress in seen] == [1, 2, 3]
-    assert_brackets(solution, optimum("fdrop", "binary"))
-
-
-@every_solver
-def test_ctrl_c_leaves_the_best_function(name):
-    def press(progress):
-        if progress.iteration == 2:
-            raise KeyboardInterrupt
-
-    solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(0), callbacks=(press,), random_state=0)
-    assert solution.status is Status.INTERRUPTED
     assert np.all(np.isfinite(solution.f))
     assert_brackets(solution, optimum("fdrop", "binary"))
 
@@ -310,29 +305,20 @@ def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
 
 
 @every_solver
-def test_warm_start_of_another_problem_is_refused(name):
-    solver = REGISTRY[name]()
-    start = solve(objective(FDrop(2)), solver, Gap(1e-2), random_state=0)
-    with pytest.raises(ValueError, match="warm_start must"):
-        solve(objective(FDrop(2), SETTING["multiclass"]), solver, warm_start=start, random_state=0)
-
-
-@pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(BY_BLOCK)))
-def test_planes_of_a_sum_do_not_start_single_blocks(name):
-    start = solve(objective(FDrop(2)), REGISTRY[name](), Gap(1e-2), random_state=0)
-    for other in BY_BLOCK:
-        with pytest.raises(ValueError, match="planes of single blocks"):
-            solve(objective(FDrop(2)), REGISTRY[other](), warm_start=start, random_state=0)
-    reweighted = replace(SETTING["binary"], weights=SETTING["binary"].weights[::-1])
-    with pytest.raises(ValueError, match="proportional"):
-        solve(objective(FDrop(2), reweighted), REGISTRY[name](), warm_start=start, random_state=0)
-
-
-def test_planes_of_more_blocks_are_refused():
-    start = solve(objective(FDrop(2)), SVMStruct(), Gap(1e-3), random_state=0)
-    planes = replace(start.planes, blocks=start.planes.blocks + 3)
-    with pytest.raises(ValueError, match="warm_start must"):
-        solve(objective(FDrop(2)), SVMStruct(), warm_start=replace(start, planes=planes), random_state=0)
+def test_warm_starts_of_other_problems_are_refused(name):
+    problem = objective(FDrop(2))
+    start = solve(problem, REGISTRY[name](), Gap(1e-2), random_state=0)
+    reweighted = objective(FDrop(2), replace(SETTING["binary"], weights=SETTING["binary"].weights[::-1]))
+    refused = [(name, objective(FDrop(2), SETTING["multiclass"]), start, "warm_start must")]
+    if name in BY_BLOCK:
+        planes = replace(start.planes, blocks=start.planes.blocks + 3)
+        refused += [(name, problem, replace(start, planes=planes), "warm_start must")]
+    else:
+        refused += [(other, problem, start, "planes of single blocks") for other in BY_BLOCK]
+        refused += [(name, reweighted, start, "proportional")]
+    for solver, other, given, message in refused:
+        with pytest.raises(ValueError, match=message):
+            solve(other, REGISTRY[solver](), warm_start=given, random_state=0)
 
 
 def test_a_curve_has_a_record_for_every_step():

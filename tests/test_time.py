@@ -8,18 +8,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC, RepresenterRegressor
 from structinv.datasets import make_mail_like
-from structinv.dual.chain_state import ChainState
-from structinv.dual.flow_state import FlowState
 from structinv.dual.hull_state import HullState
-from structinv.dual.labeling_state import LabelingState
-from structinv.dual.linear_member_state import LinearMemberState
-from structinv.dual.member_state import MemberState
 from structinv.dual.penalty_state import PenaltyState
-from structinv.dual.plain_rows import TubeState
-from structinv.dual.plane_cache import PlaneCache
 from structinv.functionals import SecondDerivative
 from structinv.functionals.representers import Representers
-from structinv.oracles import Box, FDrop, Identity
+from structinv.oracles import Box, FDrop
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -41,14 +34,11 @@ from structinv.terms import Objective, WorstCase
 from structinv.utils import jit
 from structinv.utils.matrices import count
 
-from . import kernel_problems, test_chains, test_kernel_chains, test_regression
 from . import test_representer_solvers as representers
 from .covering import pairs
-from .oracle_cases import CASES
-from .orbit_cases import ORBIT_CASE
-from .problems import SETTING, N, assert_brackets, objective, optimum
+from .dual_problems import STATES
+from .problems import CASE, SETTING, N, assert_brackets, objective, optimum
 
-CASE = {case.name: case for case in CASES}
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
 
 
@@ -87,22 +77,6 @@ def explicit(name, setting):
     return lambda: (objective(CASE[name].oracle, SETTING[setting]), optimum(name, setting))
 
 
-def in_a_kernel(**options):
-    setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
-    problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel, **options)
-    return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
-
-
-def of_sequences_in_a_kernel():
-    problem = test_kernel_chains.problem("union", kernel_problems.KERNELS["gaussian"])
-    return problem, test_kernel_chains.optimum("union", "gaussian")
-
-
-def with_members_made_anew():
-    """A kernel's space with room for no member, so that each question makes all of them again."""
-    return in_a_kernel(cache_mb=0.0)
-
-
 def of_functionals(loss, penalty):
     def make():
         return representers.problem(loss, penalty), representers.optimum(loss, penalty)
@@ -110,31 +84,14 @@ def of_functionals(loss, penalty):
     return make
 
 
-def of_targets():
-    return test_regression.objective(Identity()), test_regression.optimum("identity")
-
-
-def of_sequences():
-    return test_chains.objective(intercept=True), test_chains.optimum(intercept=True)
-
-
-def of_sequences_that_change():
-    oracle = FDrop(1)
-    return test_chains.objective(oracle=oracle), test_chains.optimum(oracle=oracle)
-
-
 SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", "absolute")
+# Others of the same kinds end their sweeps alike.
+CUT = [
+    "hull-fdrop", "hull-slack", "labels-fdrop", "additions", "edits", "margins", "slopes-newton",
+    "linear members", "members", "labelings", "tube", "flows", "chains", "planes", "planes in a kernel",
+]  # fmt: skip
 PROBLEMS = {
-    "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
-    "hull-dense": (FrankWolfe(), HullState, explicit("ellipsoid", "binary-slack")),
-    "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
-    "members": (FrankWolfe(), MemberState, in_a_kernel),
-    "labelings": (FrankWolfe(), LabelingState, of_sequences_in_a_kernel),
-    "tube": (FrankWolfe(), TubeState, of_targets),
-    "flows": (FrankWolfe(), FlowState, of_sequences),
-    "chains": (FrankWolfe(), ChainState, of_sequences_that_change),
-    "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
-    "plane cache in a kernel": (FrankWolfe(), PlaneCache, with_members_made_anew),
+    **{name: (FrankWolfe(), STATES[name].kind, STATES[name].make) for name in CUT},
     "penalties": (FrankWolfe(), PenaltyState, KINKED),
     "coordinates": (Representer(method="dual-cd"), CoordinateState, KINKED),
     "newton": (Representer(method="newton-cg"), None, SMOOTH),
@@ -216,7 +173,7 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
 
 
 @pytest.mark.parametrize(
-    "name", ["hull", "linear members", "members", "labelings", "tube", "plane cache"]
+    "name", ["hull-slack", "linear members", "members", "labelings", "tube", "planes"]
 )
 def test_no_oracle_is_called_after_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]

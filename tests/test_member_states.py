@@ -1,4 +1,4 @@
-"""Dual variables of members for linear functions, by FrankWolfe."""
+"""Dual variables of members: of linear functions, and of kernels in blocks of rows."""
 
 import pickle
 import tracemalloc
@@ -9,20 +9,25 @@ import scipy.sparse as sp
 
 from structinv.dual import dual_state
 from structinv.dual import linear_member_state as linear_members
+from structinv.dual import member_state as members
+from structinv.dual.base import never
+from structinv.dual.case import Case
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
-from structinv.dual.plane_cache import PlaneCache
-from structinv.oracles import Box, FScale, Identity
+from structinv.kernels import Gaussian
+from structinv.oracles import Box, Identity
 from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
-from structinv.spaces import ExplicitSpace
+from structinv.spaces import ExplicitSpace, atoms
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.tensor_rows import TensorRows
+from structinv.structures import Binary
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import ALL_ROWS
 
 from .covering import slow_unless
 from .kernel_problems import KERNELS, optimum
-from .oracle_cases import D
+from .oracle_cases import D, Shrinkings
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES
 from .problems import COSTLY, SETTING, SETTINGS, assert_brackets, objective
 
@@ -54,13 +59,6 @@ def test_the_optimum_is_that_over_the_members(case, setting):
     found = solve(problem, FrankWolfe(), Gap(1e-6), check_always=True, random_state=0)
     assert found.status is Status.CONVERGED
     assert_brackets(found, optimum(case.name, setting.name, "linear")[0])
-
-
-def test_sets_without_lists_use_planes():
-    assert isinstance(state_of(objective(Box(0.1), SETTING["multiclass"])), PlaneCache)
-    assert isinstance(state_of(objective(FScale(2), SETTING["multiclass-slack"])), PlaneCache)
-    listed_elsewhere = objective(Identity() | FScale(2), SETTING["multiclass"], sparse=True)
-    assert isinstance(state_of(listed_elsewhere), PlaneCache)
 
 
 WITHOUT_HULL = pytest.mark.parametrize("setting", [COSTLY, *SETTINGS[2:]], ids=str)
@@ -114,23 +112,6 @@ def test_sparse_rows_of_several_classes_take_memory_for_their_entries_only():
         tracemalloc.stop()
         element = 8 * space.size
         assert peak < 15 * element + 100 * X.nnz * n_classes
-
-
-@every_setting
-def test_a_sweep_changes_f_as_its_alphas(setting):
-    problem = objective(SOME.oracle, setting)
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(5):
-        estimate, rows = state.sweep(f)
-        np.testing.assert_allclose(f, state.combination(), rtol=1e-9, atol=1e-12)
-        assert rows == np.count_nonzero(problem.weights)
-        assert estimate >= 0
-    assert np.all(state.alphas >= 0)
-    assert np.all(state.alphas.sum(axis=1) <= 1 + 1e-12)
-    planes = state.planes()
-    normal, offset = planes.total(problem.space, problem.weights, problem.lower_bounds)
-    np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
-    assert offset == pytest.approx(state.offset)
 
 
 @every_setting
@@ -222,3 +203,114 @@ def test_two_terms_of_a_kernel_fit_find_their_members(setting):
     assert found.primal == pytest.approx(wanted.primal, rel=1e-5)
     again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=found, random_state=0)
     assert again.iterations == 0
+
+
+SIZES = {"one atom": 1, "few atoms": 7, "all atoms": 10_000}
+# The table holds all, or a few rows; or nothing, and every row is made again.
+every_cache = pytest.mark.parametrize("cache_mb", [100.0, 0.02, 0.0])
+every_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+
+
+def problem(cache_mb, labels):
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 3
+    X = np.eye(3)[y] + 0.6 * rng.standard_normal((30, 3))
+    space = KernelSpace(Gaussian(1.0), 3, 1 if labels == 2 else 3, cache_mb=cache_mb)
+    structure = Binary() if labels == 2 else Multiclass()
+    term = WorstCase(X, np.minimum(y, labels - 1), Shrinkings(), structure, 2.0)
+    return Objective(space, [term])
+
+
+def in_blocks(monkeypatch, size):
+    monkeypatch.setattr(members, "MOST_ATOMS", size)
+    monkeypatch.setattr(members, "LEAST_ATOMS", min(size, members.LEAST_ATOMS))
+    monkeypatch.setattr(members, "ROWS_AT_ONCE", 17)
+    # Members are known also where the table holds few rows of them.
+    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", 0)
+
+
+@every_cache
+@every_size
+@pytest.mark.parametrize("labels", [2, 3])
+def test_steps_update_values_at_all_points(monkeypatch, size, cache_mb, labels):
+    in_blocks(monkeypatch, size)
+    this = problem(cache_mb, labels)
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
+    f, duals = this.space.zeros(), [0.0]
+    for _ in range(4):
+        state.sweep(f)
+        points = this.terms[0].bound.changes().members(ALL_ROWS).reshape(-1, 3)
+        np.testing.assert_allclose(f.values(), f.function()(points), atol=1e-12)
+        np.testing.assert_allclose(f.coefficients, state.combination().coefficients, atol=1e-12)
+        duals.append(state.offset - 0.5 * this.space.dot(f, f))
+    assert np.all(np.diff(duals) > 0)
+    alphas = state.alphas.sum(axis=(1, 2))
+    assert state.alphas.min() >= 0
+    assert alphas.max() <= 1 + 1e-12
+
+
+def test_a_sweep_returns_the_gap_before_its_steps(monkeypatch):
+    in_blocks(monkeypatch, 7)
+    monkeypatch.setattr(members, "ROWS_AT_ONCE", 1000)
+    this = problem(100.0, 3)
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
+    f = this.space.zeros()
+    for _ in range(5):
+        upper, _ = state.value(f)
+        true = upper - state.offset + this.space.dot(f, f)
+        gap, rows = state.sweep(f)
+        assert rows == 30
+        assert gap == pytest.approx(true, rel=1e-9)
+
+
+def test_rows_with_many_members_add_several_per_sweep(monkeypatch):
+    monkeypatch.setattr(members, "MEMBERS_A_NEWCOMER", 1)
+    this = problem(100.0, 3)
+    for epsilon, most in ((0.0, 3), (0.1, 1)):
+        state = MemberState(Case(this.terms[0], this.space, epsilon), np.random.default_rng(0))
+        assert state.newcomers == min(most, members.MOST_NEWCOMERS)
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
+    state.sweep(this.space.zeros())
+    each = np.count_nonzero(state.pool.slots[state.pool.numbers] >= 0, axis=1)
+    assert each.max() == 3
+
+
+def test_blocks_leave_out_idle_atoms():
+    this = problem(100.0, 3)
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
+    f = this.space.zeros()
+    for _ in range(4):
+        state.sweep(f)
+    state._grow(f, state.rows, 1e9, never)
+    values, competitors = f.values()[state.pool.numbers], state.competitors
+    own = values[np.arange(30), :, competitors.codes]
+    heights = competitors.costs[:, None] * state.grades[:, :, None] + values - own[:, :, None]
+    heights[np.arange(30), :, competitors.codes] = -np.inf
+    carrying = state.alphas > 0
+    low = np.where(carrying, heights, np.inf).min(axis=(1, 2))
+    low = np.where(state.alphas.sum(axis=(1, 2)) < 1 - 1e-9, np.minimum(low, 0), low)
+    idle = ~carrying.any(axis=2) & (heights.max(axis=2) <= low[:, None])
+    atoms_of_rows = state.pool.slots[state.pool.numbers] >= 0
+    assert np.any(idle & atoms_of_rows)
+    np.testing.assert_array_equal(state._atoms_of(state.rows) >= 0, atoms_of_rows & ~idle)
+
+
+def test_a_run_with_plane_tol_converges_over_all_atoms():
+    this = problem(100.0, 3)
+    state = MemberState(Case(this.terms[0], this.space, 0.3), np.random.default_rng(0))
+    f = this.space.zeros()
+    while not state.converged:
+        state.sweep(f)
+    assert not np.any(state.idle)
+
+
+@every_cache
+@pytest.mark.parametrize("n_atoms", [1, 16, 40])
+def test_the_kernel_among_atoms_is_that_of_their_points(monkeypatch, n_atoms, cache_mb):
+    in_blocks(monkeypatch, 10)
+    this = problem(cache_mb, 3)
+    store, pool = this.space.atoms, Case(this.terms[0], this.space).pool
+    numbers = np.random.default_rng(1).permutation(len(pool.origins))[:50]
+    slots = store.slots(pool.keys(*pool.members(numbers)))[:n_atoms]
+    points = store.points(slots)
+    np.testing.assert_allclose(store.square(slots), Gaussian(1.0)(points, points), atol=1e-12)

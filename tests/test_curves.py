@@ -1,15 +1,40 @@
-"""`Segment` and `Offset`: rescaled samples and shifted baselines."""
+"""Lines and curves around a row: `Segment`, `Offset`, `Trajectory`, `Sampled` and `LocalTangents`."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.svm import SVC, LinearSVC
 
-from structinv import InvariantSVC
+from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.datasets import make_signals
-from structinv.oracles import FiniteOracle, Offset, Segment
+from structinv.oracles import (
+    Ellipsoid,
+    FiniteOracle,
+    LocalTangents,
+    Offset,
+    Sampled,
+    Segment,
+    TangentDerivative,
+    Trajectory,
+    check_oracle,
+)
+from structinv.oracles.local_tangents import _find_nearest
+from structinv.utils.exceptions import CheckError
 from structinv.utils.matrices import ALL_ROWS
 
-from .oracle_cases import rows
+from .oracle_cases import D, row_powers, rows
+
+
+def bends(X):
+    """Coefficients up to the fifth power, (n, 5, d)."""
+    parts = [np.roll(X, 1, axis=1), -(X**2), np.sin(3 * X), 0.0 * X, np.roll(X, 2, axis=1) - 0.5]
+    return np.stack(parts, axis=1)
+
+
+def along(X, t, powers):
+    return X[:, None] + np.einsum("sk,nkd->nsd", t[:, None] ** np.arange(1, powers.shape[1] + 1), powers)
+
 
 LINES = [Segment(0.3, 1.7, resolution=5), Segment(0.1, 1.0), Offset(0.8, resolution=6)]
 
@@ -21,34 +46,15 @@ class Mirrored(FiniteOracle):
         return np.stack([X, X[:, ::-1]], axis=1)
 
 
-@pytest.mark.parametrize(
-    ("oracle", "error", "message"),
-    [
-        (Segment(1.5, 2.0), ValueError, r"low must be at most 1.*low=1.5 and high=2.0"),
-        (Segment(0.1, 0.9), ValueError, "high at least 1"),
-        (Segment(np.nan, 2.0), ValueError, "low must be a finite number"),
-        (Segment(0.5, np.inf), ValueError, "high must be a finite number"),
-        (Segment(0.5, 2.0, resolution=1), ValueError, "resolution must be an integer of at least 2"),
-        (Offset(-1.0), ValueError, "limit must be at least 0, got -1.0"),
-        (Offset(np.nan), ValueError, "limit must be a finite number"),
-        (Offset(1.0, resolution=0), ValueError, "resolution"),
-    ],
-)
-def test_parameters_out_of_range_raise_with_their_name(oracle, error, message):
-    X, y = rows()
-    with pytest.raises(error, match=message):
-        oracle.bind(X, y)
-    with pytest.raises(error, match=message):
-        oracle.changes(X)
+ENDS = [(-1.0, 1.0), (0.0, 2.0), (-0.3, 0.5)]
+# Covers, and the least share of the mesh that a member is away from them.
+COVERS = [(line, 0.99) for line in LINES]
+COVERS += [(Trajectory(lambda X: X[:, None], 1, ends, resolution=12), 0.99) for ends in ENDS]
+COVERS += [(Trajectory(bends, 5, ends, resolution=12), 0.0) for ends in ENDS]
+COVERS += [(LINES[2] @ LINES[0], 0.5), (LINES[0] @ Mirrored(), 0.5)]
 
 
-@pytest.mark.parametrize(
-    ("oracle", "tight"),
-    [*((line, 0.99) for line in LINES),
-     (Offset(0.8, resolution=6) @ Segment(0.3, 1.7, resolution=5), 0.5),
-     (Segment(0.3, 1.7, resolution=5) @ Mirrored(), 0.5)],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("oracle", "tight"), COVERS, ids=str)
 def test_the_mesh_is_the_largest_distance_from_the_cover(oracle, tight):
     X, _ = rows()
     cover = oracle.changes(X)
@@ -77,12 +83,7 @@ def test_compositions_of_factor_and_offset_are_certified():
 
 def test_member_names_have_factors_and_offsets():
     X, _ = rows()
-    assert Segment(0.5, 2.0, resolution=4).bind(X).changes().names == [
-        "identity",
-        "x 0.5",
-        "x 1.5",
-        "x 2",
-    ]
+    assert Segment(0.5, 2.0, resolution=4).changes(X).names == ["identity", "x 0.5", "x 1.5", "x 2"]
     assert Offset(1.0, resolution=3).bind(X).changes().names == ["identity", "-1", "+1"]
     np.testing.assert_array_equal(Segment(0.5, 2.0, resolution=4).changes(X).members()[:, 1], X / 2)
     np.testing.assert_array_equal(Offset(1.0, resolution=3).changes(X).members()[:, 2], X + 1)
@@ -90,7 +91,7 @@ def test_member_names_have_factors_and_offsets():
     np.testing.assert_array_equal(Segment(1, 1).changes(X).mesh(), 0.0)
 
 
-@pytest.mark.parametrize("oracle", LINES, ids=repr)
+@pytest.mark.parametrize("oracle", [*LINES, Trajectory(bends, 5, (-0.2, 0.3), resolution=7)], ids=repr)
 def test_refining_finds_the_nearest_member_to_a_point_on_the_line(oracle):
     X, _ = rows()
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
@@ -100,12 +101,6 @@ def test_refining_finds_the_nearest_member_to_a_point_on_the_line(oracle):
     assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
     with pytest.raises(ValueError, match="index must contain 8 numbers from 0"):
         oracle.changes(X).points(ALL_ROWS, np.full(len(X), 99))
-
-
-@pytest.mark.parametrize("oracle", LINES, ids=repr)
-def test_lines_have_in_hull_steps(oracle):
-    X, _ = rows()
-    assert oracle.bind(X).hull(np.ones(len(X)), np.ones(len(X)), True) is not None
 
 
 def standardized(X):
@@ -187,3 +182,111 @@ def test_invalid_arguments_of_signals_are_errors(name):
     for value in BAD[name]:
         with pytest.raises((TypeError, ValueError), match=f"{name} must .*got"):
             make_signals(**{name: value})
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.7, 0.0), (0.0, 0.0)])
+def test_support_is_at_least_the_maximum_on_a_dense_grid(ends):
+    X, y = rows(3)
+    oracle = Trajectory(bends, 5, ends)
+    check_oracle(oracle, X, y)
+    V, assign = np.random.default_rng(0).standard_normal((3, D)), np.arange(len(X)) % 3
+    reached = np.sum(oracle.support(X, V, assign).points * V[assign], axis=1)
+    grid = along(X, np.linspace(*ends, 20001), bends(X))
+    best = np.einsum("nsd,nd->ns", grid, V[assign]).max(axis=1)
+    assert np.all(reached >= best - 1e-12)
+    np.testing.assert_allclose(reached, best, rtol=0, atol=1e-5)
+
+
+def test_the_function_is_called_once_for_all_rows():
+    calls = []
+
+    def counted(X):
+        calls.append(len(X))
+        return row_powers(X)
+
+    X, y = rows()
+    bound = Trajectory(counted, 2).bind(X, y)
+    none = np.zeros(3, dtype=int)
+    for part in (slice(0, 3), np.array([1, 4, 7])):
+        bound.support(part, np.ones((1, D)), none)
+        bound.changes().points(part, none + 1)
+        bound.changes().refine(part, none, lambda z: z[:, 0])
+        bound.changes().members(part)
+        bound.changes().mesh(part)
+        bound.sample(part, 2, np.random.default_rng(0))
+    # The last row once more by itself, to see that it is answered alike.
+    assert calls == [len(X), 1]
+
+
+def test_member_names_have_the_parameter_values():
+    X, _ = rows()
+    oracle = Trajectory(row_powers, 2, (-0.5, 1.0), resolution=4)
+    assert oracle.bind(X).changes().names == ["identity", "t = -0.5", "t = 0.5", "t = 1"]
+    wanted = X + 0.5 * row_powers(X)[:, 0] + 0.25 * row_powers(X)[:, 1]
+    np.testing.assert_allclose(oracle.changes(X).members()[:, 2], wanted, rtol=1e-15)
+    np.testing.assert_array_equal(oracle.tangents(X), row_powers(X)[:, :1])
+
+
+def test_functions_that_are_not_pure_per_sample_raise():
+    X, y = rows()
+    rng = np.random.default_rng(0)
+
+    def centered(X):
+        return (X - X.mean(axis=0))[:, None]
+
+    def drawn(X):
+        return rng.standard_normal((len(X), 1, X.shape[1]))
+
+    def spoil(X):
+        X *= 2.0
+        return X[:, None]
+
+    before = X.copy()
+    for make in (
+        Sampled,
+        lambda f: Trajectory(f, 1),
+        lambda f: TangentDerivative(f, 0.1),
+        lambda f: Ellipsoid(lambda X: f(X).swapaxes(1, 2), 0.1),
+    ):
+        for function in (centered, drawn):
+            with pytest.raises((CheckError, ValueError)):
+                check_oracle(make(function), X, y)
+            with pytest.raises(ValueError, match="the same .* for a row in every call"):
+                InvariantLinearSVC(make(function)).fit(X, y)
+        with pytest.raises(ValueError, match="must not change its inputs"):
+            InvariantLinearSVC(make(spoil)).fit(X, y)
+        np.testing.assert_array_equal(X, before)
+
+
+RNG = np.random.default_rng(0)
+REFERENCE = RNG.standard_normal((40, 3)) @ RNG.standard_normal((3, 6))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**16),
+    n=st.integers(1, 5),
+    m=st.integers(2, 30),
+    d=st.integers(1, 130),
+    offset=st.sampled_from([0.0, 1e3, 1e8]),
+)
+def test_neighbors_match_brute_force(seed, n, m, d, offset):
+    rng = np.random.default_rng(seed)
+    # Whole numbers, so that there are equal distances, without rounding.
+    rows, reference = (offset + rng.integers(0, 3, (count, d)) for count in (n, m))
+    size = int(rng.integers(1, m + 1))
+    found = np.empty((n, size), dtype=np.intp)
+    _find_nearest(rows, reference, found)
+    distances = ((rows[:, None] - reference[None]) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :size])
+
+
+def test_ties_of_distances_go_to_the_first_samples():
+    X = RNG.standard_normal((60, 6))
+    oracle = LocalTangents(REFERENCE, n_directions=2, n_neighbors=6)
+    # Twins of reference rows, as resampling makes them.
+    twice = LocalTangents(np.vstack([REFERENCE, REFERENCE]), n_directions=2, n_neighbors=12)
+    np.testing.assert_allclose(
+        np.linalg.norm(twice.tangents(X), axis=2) * np.sqrt(11 / 10),
+        np.linalg.norm(oracle.tangents(X), axis=2),
+    )

@@ -1,0 +1,129 @@
+"""A problem for each dual state, with its optimum, for tests of all states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from structinv.dual import dual_state
+from structinv.dual.addition_state import AdditionState
+from structinv.dual.chain_state import ChainState
+from structinv.dual.edit_state import EditState
+from structinv.dual.flow_state import FlowState
+from structinv.dual.hull_state import HullState, LabelState
+from structinv.dual.labeling_state import LabelingState
+from structinv.dual.linear_member_state import LinearMemberState
+from structinv.dual.margin_state import MarginState
+from structinv.dual.member_state import MemberState
+from structinv.dual.plain_rows import SlopeState, TubeState
+from structinv.dual.plane_cache import PlaneCache
+from structinv.oracles import FAdd, FDrop, FEdit, Identity
+from structinv.terms import Objective
+
+from . import (
+    kernel_problems,
+    test_chains,
+    test_kernel_chains,
+    test_margin_losses,
+    test_regression,
+    test_slopes,
+    test_word_steps,
+)
+from .orbit_cases import ORBIT_CASE
+from .problems import CASE, SETTING, objective, optimum
+
+Made = tuple[Objective, float]
+
+
+@dataclass(frozen=True)
+class StateCase:
+    """A dual state, and how a problem that is solved with it and its optimum are made."""
+
+    kind: type
+    make: Callable[[], Made]
+
+
+def explicit(kind: type, name: str, setting: str, sparse: bool = False) -> StateCase:
+    def make() -> Made:
+        problem = objective(CASE[name].oracle, SETTING[setting], sparse=sparse)
+        return problem, optimum(name, setting)
+
+    return StateCase(kind, make)
+
+
+def in_a_kernel(**options: Any) -> Callable[[], Made]:
+    def make() -> Made:
+        setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
+        problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel, **options)
+        return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
+
+    return make
+
+
+def of_sequences_in_a_kernel() -> Made:
+    problem = test_kernel_chains.problem("union", kernel_problems.KERNELS["gaussian"])
+    return problem, test_kernel_chains.optimum("union", "gaussian")
+
+
+def of_targets() -> Made:
+    return test_regression.objective(Identity()), test_regression.optimum("identity")
+
+
+def of_sequences(**setting: Any) -> Callable[[], Made]:
+    return lambda: (test_chains.objective(**setting), test_chains.optimum(**setting))
+
+
+def of_edits(oracle: Any) -> Callable[[], Made]:
+    return lambda: (test_word_steps.objective(oracle), test_word_steps.optimum(oracle))
+
+
+def of_margins(loss: str) -> Callable[[], Made]:
+    def make() -> Made:
+        problem = test_margin_losses.problem(CASE["fdrop"].oracle, loss)
+        return problem, test_margin_losses.optimum("fdrop", loss)
+
+    return make
+
+
+def of_slopes(factor: float) -> Callable[[], Made]:
+    def make() -> Made:
+        problem = test_slopes.problem("logistic", factor)
+        return problem, test_slopes.optimum("logistic", factor, True)
+
+    return make
+
+
+# Names of oracle cases with in-hull steps for two classes, each with a hull of another kind.
+HULLS = [
+    "identity", "fscale", "fdrop", "box-radii", "tangent", "tangent-rows", "ellipsoid",
+    "ellipsoid-rows", "segment", "offset", "only_for",
+]  # fmt: skip
+# Names of those with in-hull steps for several classes.
+LABELS = ["identity", "fscale", "fdrop"]
+
+STATES = {
+    **{f"hull-{name}": explicit(HullState, name, "binary") for name in HULLS},
+    "hull-slack": explicit(HullState, "ellipsoid", "binary-slack"),
+    "hull-sparse": explicit(HullState, "identity", "binary", sparse=True),
+    **{f"labels-{name}": explicit(LabelState, name, "multiclass", sparse=True) for name in LABELS},
+    "additions": StateCase(AdditionState, of_edits(FAdd(1).only_for(1))),
+    "edits": StateCase(EditState, of_edits(FEdit(1, add=1.0).only_for(1))),
+    "margins": StateCase(MarginState, of_margins("squared_hinge")),
+    "margins-logistic": StateCase(MarginState, of_margins("logistic")),
+    "slopes": StateCase(SlopeState, of_slopes(0.02)),
+    "slopes-newton": StateCase(SlopeState, of_slopes(300.0)),
+    "linear members": explicit(LinearMemberState, "finite", "multiclass"),
+    "members": StateCase(MemberState, in_a_kernel()),
+    "labelings": StateCase(LabelingState, of_sequences_in_a_kernel),
+    "tube": StateCase(TubeState, of_targets),
+    "flows": StateCase(FlowState, of_sequences(intercept=True)),
+    "chains": StateCase(ChainState, of_sequences(oracle=FDrop(1))),
+    "planes": explicit(PlaneCache, "fscale", "multiclass-slack"),
+    # A space with room for no member, so that each question makes all of them again.
+    "planes in a kernel": StateCase(PlaneCache, in_a_kernel(cache_mb=0.0)),
+}
+
+
+def state_of(problem: Objective, rng: Any) -> Any:
+    return dual_state(problem.terms[0], problem.space, rng)

@@ -1,0 +1,186 @@
+"""The contract of dual states, for every state: steps, values, planes, and starts."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from structinv.dual import TABLE, dual_state
+from structinv.dual.block_state import BlockState
+from structinv.dual.case import Case
+from structinv.dual.penalty_state import PenaltyState
+from structinv.dual.plane_cache import PlaneCache
+from structinv.oracles.affine_hull import BoxHull
+from structinv.solvers import FrankWolfe, Gap, Status, solve
+
+from .dual_problems import HULLS, LABELS, STATES
+from .problems import CASE, SETTING, assert_brackets, objective, optimum
+
+every_state = pytest.mark.parametrize("name", STATES)
+every_hull = pytest.mark.parametrize("case", HULLS)
+
+
+def state_of(problem, seed=0):
+    return dual_state(problem.terms[0], problem.space, np.random.default_rng(seed))
+
+
+def swept(problem, sweeps=3):
+    """A state after some sweeps, and its part of f."""
+    state, f = state_of(problem), problem.space.zeros()
+    for _ in range(sweeps):
+        state.sweep(f)
+    return state, f
+
+
+def dual(problem, state, f):
+    return state.offset - 0.5 * problem.space.dot(f, f)
+
+
+def distance(space, f, g):
+    """Relative to the length of f."""
+    both = space.stack([space.element(f), space.element(g)])
+    gram = space.gram(both, both)
+    return np.sqrt(max(gram[0, 0] - 2 * gram[0, 1] + gram[1, 1], 0.0) / (1.0 + gram[0, 0]))
+
+
+def assert_below(problem, planes):
+    """Planes lie below the losses at some functions, short and long ones."""
+    term, space = problem.terms[0], problem.space
+    normals, rng = term.planes(space, space.zeros()).normals, np.random.default_rng(2)
+    for size in (0.1, 1.0, 10.0):
+        f = space.combine(normals, size * rng.standard_normal(term.n_blocks))
+        losses = term.values(space, f)[0]
+        heights = planes.offsets - space.scores(f, planes.normals)
+        assert np.all(heights <= losses[planes.blocks] + 1e-9 * (1 + np.abs(heights)))
+
+
+def test_every_state_has_a_case():
+    # Penalties have no blocks, and blocks of rows have the states of their parts.
+    others = {PenaltyState, BlockState}
+    assert {case.kind for case in STATES.values()} == {row.state for row in TABLE.values()} - others
+
+
+@every_state
+def test_sweeps_raise_the_dual_and_move_f_as_the_variables(name):
+    problem, best = STATES[name].make()
+    term, space = problem.terms[0], problem.space
+    state, f, before = state_of(problem), space.zeros(), 0.0
+    assert type(state) is STATES[name].kind
+    slack = 1e-6 * (1.0 + abs(best))
+    for _ in range(8):
+        gap, _ = state.sweep(f)
+        now = dual(problem, state, f)
+        assert gap >= 0
+        assert before - 1e-9 * (1.0 + abs(before)) <= now <= best + slack
+        assert distance(space, f, state.combination()) < 1e-7
+        assert state.value(f) == pytest.approx(term.total(space, f), rel=1e-9)
+        before = now
+    for g in (-2.0 * f, space.zeros()):
+        assert state.value(g) == pytest.approx(term.total(space, g), rel=1e-9)
+
+
+@every_state
+def test_planes_are_averages_that_lie_below_the_losses(name):
+    problem, _ = STATES[name].make()
+    state, f = swept(problem)
+    planes = state.planes()
+    assert np.all(planes.alphas >= 0)
+    assert np.all(np.bincount(planes.blocks, planes.alphas) <= 1 + 1e-9)
+    g, offset = planes.total(problem.space, problem.weights, problem.lower_bounds)
+    assert distance(problem.space, f, g) < 1e-7
+    assert offset == pytest.approx(state.offset, rel=1e-9)
+    assert_below(problem, planes)
+
+
+@every_state
+def test_planes_bring_a_state_back(name):
+    problem, best = STATES[name].make()
+    state, f = swept(problem)
+    again = state_of(problem)
+    again.restore(state.planes())
+    g = again.combination()
+    value = dual(problem, state, f)
+    assert dual(problem, again, g) >= value - 1e-9 * (1.0 + abs(value))
+    again.sweep(g)
+    assert value <= dual(problem, again, g) + 1e-9 <= best + 1e-6 * (1.0 + abs(best))
+
+
+@every_state
+def test_planes_of_a_list_start_a_state(name):
+    problem, best = STATES[name].make()
+    cache = PlaneCache(Case(problem.terms[0], problem.space), np.random.default_rng(0))
+    f = problem.space.zeros()
+    for _ in range(3):
+        cache.sweep(f)
+    state = state_of(problem)
+    state.restore(cache.planes())
+    g = state.combination()
+    value = dual(problem, state, g)
+    assert value <= best + 1e-6 * (1.0 + abs(best))
+    # Words of sequences are moved to other sets of edits, which may be worth less than nothing.
+    assert value > 0 or name == "chains"
+    assert_below(problem, state.planes())
+
+
+def moved(cases, setting, **options):
+    return [(here, there, setting, options) for here in cases for there in cases if here != there]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "setting", "options"),
+    moved(HULLS, "binary", factor=2.0) + moved(LABELS, "multiclass", sparse=True),
+)
+def test_planes_of_another_set_are_moved_into_it(here, there, setting, options):
+    this, other = (objective(CASE[each].oracle, SETTING[setting], **options) for each in (here, there))
+    state = state_of(this)
+    state.restore(swept(other, 10)[0].planes())
+    f = state.combination()
+    best = optimum(here, setting, options.get("factor", 1.0))
+    assert dual(this, state, f) <= best * (1 + 1e-7)
+    assert_below(this, state.planes())
+    if there == "identity":
+        # The rows are members of every set, so that nothing is lost.
+        assert distance(this.space, swept(other, 10)[1], f) < 1e-9
+
+
+@pytest.mark.parametrize("factor", [1e-3, 100.0])
+@pytest.mark.parametrize(
+    ("case", "setting"), [(each, "binary") for each in HULLS] + [(each, "multiclass") for each in LABELS]
+)
+def test_extreme_weights_keep_the_bounds(case, setting, factor):
+    sparse = setting == "multiclass"
+    problem = objective(CASE[case].oracle, SETTING[setting], sparse=sparse, factor=factor)
+    solution = solve(problem, FrankWolfe(), Gap(1e-6), check_always=True, random_state=0)
+    assert solution.status is Status.CONVERGED
+    assert_brackets(solution, optimum(case, setting, factor))
+
+
+@every_hull
+def test_single_precision_rows_reach_the_same_optimum(case):
+    problem = objective(CASE[case].oracle, dtype=np.float32)
+    assert problem.terms[0].X.dtype == np.float32
+    # Shares of rescaled words are in single precision, too.
+    tolerance = 1e-4 if case in ("fscale", "only_for") else 1e-6
+    solution = solve(problem, FrankWolfe(), Gap(tolerance), random_state=0)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal == pytest.approx(optimum(case, "binary"), rel=tolerance)
+
+
+@pytest.mark.parametrize("name", [f"hull-{case}" for case in HULLS] + ["hull-slack", "hull-sparse"])
+def test_gaps_of_rows_before_their_steps_add_up_to_the_gap(name):
+    problem, _ = STATES[name].make()
+    state, f = swept(problem)
+    gaps = np.zeros(len(problem.weights))
+    for row in range(len(gaps)):
+        copy.deepcopy(state.hull).sweep(f.copy(), np.array([row]), gaps)
+    assert gaps.sum() == pytest.approx(problem.value(f).upper - dual(problem, state, f), rel=1e-9)
+    for _ in range(20):
+        state.hull.sweep(f, np.array([0]), gaps)
+    assert gaps[0] <= 1e-9
+
+
+def test_a_row_without_effect_has_the_full_level():
+    hull, gaps = BoxHull(np.zeros((2, 6)), np.ones(2), np.ones(2), False, np.zeros(6)), np.zeros(2)
+    hull.sweep(np.zeros(6), np.arange(2), gaps)
+    np.testing.assert_array_equal(hull.taus, 1.0)
+    np.testing.assert_array_equal(gaps, 1.0)
