@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
@@ -26,7 +27,7 @@ from structinv import (
 )
 from structinv.datasets import conll_features, make_mail_like, make_tagged_text, write_conll
 from structinv.oracles import Box, Budget, FDrop, FScale, Rotations, Shifts
-from structinv.report.section import interval
+from structinv.report.content import interval
 from structinv.structures import Multilabel, Sequence
 
 from .test_cli import fail, run, succeed
@@ -443,6 +444,17 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"y must contain only classes .* got \[3, None\]"):
             written(tmp_path, model, X, mixed)
 
+    @pytest.mark.parametrize("form", [sp.csr_matrix, np.asarray])
+    def test_swapped_arguments(self, tmp_path, form):
+        model, X, y = mail()
+        with pytest.raises(ValueError, match=r"y must have shape \(100,\).* got \(100, 100\)"):
+            written(tmp_path, model, y, form(X.toarray()))
+
+    def test_swapped_sentences(self, tmp_path):
+        model, X, y = sentences()
+        with pytest.raises(TypeError, match="y must have the labels of each sentence"):
+            written(tmp_path, model, y, X)
+
     @pytest.mark.parametrize("name", ["jinja2", "matplotlib"])
     def test_without_an_optional_package(self, tmp_path, monkeypatch, name):
         monkeypatch.setitem(sys.modules, name, None)
@@ -558,7 +570,7 @@ class TestCommandLine:
         def interrupted(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("structinv.report.writing.levels", interrupted)
+        monkeypatch.setattr("structinv.report.writing.accuracy", interrupted)
         out = tmp_path / "r.html"
         out.write_text("old")
         result = run("report", files / "rows.model", files / "rows.svm", "-o", out)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import are_spans
-from ..report.accuracy import accuracy
+from ..report.sections import accuracy
 from ..report.sentences import SentenceSubject
 from ..report.subject import Subject
 from ..utils.summaries import Table, percent
@@ -31,10 +31,15 @@ def print_text(console: Console, text: str) -> None:
 def evaluation(subject: Subject) -> list[str]:
     """Return paragraphs and tables of the report: data, accuracy and classes."""
     own = subject.certificate(subject.oracle)
+    sections = {
+        "DATA": subject.data(),
+        "ACCURACY": accuracy(subject, own, []),
+        "CLASSES": subject.classes(own),
+    }
     lines = []
-    for section in (subject.data(), accuracy(subject, own, {}), subject.classes(own)):
-        lines.append(f"\n{section.title.upper()}")
-        for each in section.content:
+    for title, content in sections.items():
+        lines.append(f"\n{title}")
+        for each in content:
             if isinstance(each, Table):
                 lines.append(each.text().lstrip("\n"))
             # Pictures are HTML.

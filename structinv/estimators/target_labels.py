@@ -52,7 +52,7 @@ def one_a_row(y: Any, n_rows: int) -> np.ndarray:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = column_or_1d(labels, warn=True)
     if labels.shape != (n_rows,):
-        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {labels.shape}")
+        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {np.shape(y)}")
     return labels
 
 

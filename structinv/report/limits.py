@@ -8,11 +8,11 @@ import numpy as np
 
 from ..certificates.certificate import Certificate
 from ..estimators.target_labels import label_name
-from ..oracles import InvarianceOracle
+from ..oracles import Budget, InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..solvers import Status
 from ..utils.summaries import Table, number_of
-from .section import Section
+from .content import Content
 from .subject import Subject
 
 # Perturbations that an oracle does not declare, by its class.
@@ -35,7 +35,7 @@ _TOKENS = {
 Item = tuple[str, str]
 
 
-def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) -> Section:
+def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) -> Content:
     """Return the section about limits."""
     items = [
         *_of_the_oracle(subject),
@@ -47,7 +47,7 @@ def limits(subject: Subject, certificate: Certificate, warnings: Sequence[str]) 
     if warnings:
         rows = [(str(number), text) for number, text in enumerate(warnings, start=1)]
         content.append(Table("Warnings of the library during the evaluation", (), rows, left=(0, 1)))
-    return Section("limits", "What is not certified", content)
+    return content
 
 
 def _of_the_oracle(subject: Subject) -> list[Item]:
@@ -59,9 +59,11 @@ def _of_the_oracle(subject: Subject) -> list[Item]:
     others = dict.fromkeys(_OTHERS[name] for name in _names_in(oracle) if name in _OTHERS)
     edit = oracle.get_params(deep=True).get("edit", oracle.get_params(deep=True).get("oracle__edit"))
     items += [("Other edits", text) for text in [*others, *filter(None, [_TOKENS.get(edit)])]]
-    if subject.most_edits is not None:
-        number, edited = subject.most_edits
-        items.append(("More edits", f"More than {number_of(number, 'edit')} of one {edited}."))
+    # A budget limits the edits of all tokens together.
+    each = oracle.oracle if isinstance(oracle, Budget) else oracle
+    counted, edited = each.counted(), subject.edited if each is oracle else subject.unit[0]
+    if counted is not None:
+        items.append(("More edits", f"More than {number_of(counted.most, 'edit')} of one {edited}."))
     elif oracle.finite:
         items.append(
             ("Values in between", "The perturbations are a list. Other values are not covered.")

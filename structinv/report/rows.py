@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,20 @@ from ..estimators.unknown_texts import (
     without_warnings_of_unknown_texts,
 )
 from ..inspection import explain_edit
-from ..inspection.detection import Detection, detection_under_all_kinds
+from ..inspection.detection import detection_under_all_kinds
 from ..inspection.explanation import Explanation
 from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
-from ..utils.html import Html, marked
+from ..utils.html import marked
 from ..utils.matrices import dense
 from ..utils.summaries import Table, percent
 from ..utils.texts import Part, visible
 from ..utils.ties import best_first
-from .pictures import picture
-from .section import Content, Section, heading, label_table, share
+from .content import MOST_FEATURES, Content, feature_table, picture, share
 from .subject import Subject, short_name
 
-# Features in a list of decisive features, and in the table of an edit.
-_MOST_FEATURES = 12
+# Features in the table of an edit.
 _MOST_EDITED = 12
-# An effect below this share of the largest one counts as none.
-_NO_EFFECT = 1e-6
 # Images beside each other.
 _MOST_IN_A_LINE = 5
 
@@ -49,7 +46,8 @@ class RowSubject(Subject):
     def labels(self) -> np.ndarray:
         return np.asarray(self.y)
 
-    def _predict(self) -> np.ndarray:
+    @cached_property
+    def predicted(self) -> np.ndarray:
         return np.concatenate([self.model.predict(rows) for rows, _ in self.parts()])
 
     def certificate(self, oracle: InvarianceOracle) -> Certificate:
@@ -58,68 +56,49 @@ class RowSubject(Subject):
             for rows, numbers in self.parts()
         ])  # fmt: skip
 
-    def data(self) -> Section:
-        labels, counts = np.unique(self.labels, return_counts=True)
-        largest = label_name(labels[np.argmax(counts)])
-        content: Content = [
-            f"The test data have {self.number_of(self.n_samples)}.",
-            label_table(labels, counts, self.unit[1]),
-            f"Always predicting {largest}, the largest class, has an accuracy of "
-            f"{percent(counts.max() / counts.sum())}.",
-            *self.unknown_words(),
-        ]
-        return Section("data", "Data", content)
-
-    def unknown_words(self) -> list[str]:
-        """Return a sentence on unknown tokens; warn of texts without a known one."""
+    def unknown(self) -> list[str]:
         if self.texts is None:
             return []
         warn_of_unknown_rows(self.texts, self.X, self.vectorizer, self.model, stacklevel=3)
         return _of_tokens(self.vectorizer, self.texts)
 
-    def classes(self, certificate: Certificate) -> Section:
+    def classes(self, certificate: Certificate) -> Content:
         _, units = self.unit
         binary = len(self.model.classes_) == 2
         columns = ["class", units, "detected", "under attack", "certified", "false positives"]
-        columns += ["false positives, worst case"] if binary else []
         rows = []
         for label in self.model.classes_:
             own, others = self.labels == label, self.labels != label
-            cells = [label_name(label), str(np.count_nonzero(own)), share(self.correct[own])]
-            cells += [share(certificate.attacked[own] > 0), share(certificate.correct[own])]
-            cells.append(share(self.predicted[others] == label))
+            rates = [
+                self.correct[own], certificate.attacked[own] > 0, certificate.correct[own],
+                self.predicted[others] == label,
+            ]  # fmt: skip
             # With two classes, each row that is not certified may get the other label.
-            cells += [share(~certificate.correct[others])] if binary else []
-            rows.append(cells)
-        content: list[str | Table] = [
+            rates += [~certificate.correct[others]] if binary else []
+            rows.append([label_name(label), str(np.count_nonzero(own)), *map(share, rates)])
+        text = (
             f"The detection rate of a class is the fraction of its {units} that get its label: without "
             f"perturbations, after the worst perturbation found, and after every declared perturbation. "
-            f"False positives are {units} of other classes that get its label.",
-            Table("", columns, rows),
-        ]
-        if binary:
-            content.append(
-                f"The false-positive rate of the worst case counts {units} without a certificate. It is "
-                "an upper bound."
-            )
-        found = self.detection(certificate)
-        if found is not None:
-            content += [*found.notes(*self.unit), found.table()]
-        return Section("classes", "Classes", content)
-
-    def detection(self, certificate: Certificate) -> Detection | None:
-        """Return detection rates at false-positive rates; None without two classes."""
-        rows, _ = next(self.parts())
-        classes = self.model.classes_
-        return detection_under_all_kinds(
-            self.certificate, self.oracle, certificate, self.labels, classes, rows
+            f"False positives are {units} of other classes that get its label."
         )
+        if not binary:
+            return [text, Table("", columns, rows)]
+        note = (
+            f"The false-positive rate of the worst case counts {units} without a certificate. It is an "
+            "upper bound."
+        )
+        table = Table("", [*columns, "false positives, worst case"], rows)
+        first, _ = next(self.parts())
+        found = detection_under_all_kinds(
+            self.certificate, self.oracle, certificate, self.labels, self.model.classes_, first
+        )
+        detection: Content = [] if found is None else [*found.notes(*self.unit), found.table()]
+        return [text, table, note, *detection]
 
-    def decisive(self) -> Section:
+    def decisive(self) -> Content:
         if getattr(self.model, "coef_", None) is None:
-            return Section("decisive", "Decisive samples", self._support_vectors())
-        weights = self._weights() if self.shape is None else self._weight_images()
-        return Section("decisive", "Decisive features", [*weights, *self._edited()])
+            return self._support_vectors()
+        return [*(self._weights() if self.shape is None else self._weight_images()), *self._edited()]
 
     def _support_vectors(self) -> Content:
         text = (
@@ -128,17 +107,15 @@ class RowSubject(Subject):
         )
         number = len(self.model.support_vectors_)
         counts = Counter(getattr(self.model, "support_transforms_", ["identity"] * number))
-        rows = [(name, str(count)) for name, count in counts.most_common(_MOST_FEATURES)]
+        rows = [(name, str(count)) for name, count in counts.most_common(MOST_FEATURES)]
         return [text, Table("", ["perturbation", "support vectors"], rows)]
 
     def _weight_images(self) -> Content:
         """Return the weights as images, one for each score."""
-        weights, names = self.model.coef_, self.class_names
-        if len(weights) == 1:
-            names = names[1:]
+        weights, shape = self.model.coef_, self.shape
+        assert shape is not None
+        names = self.class_names[-len(weights) :]
         scale = float(np.abs(weights).max()) or 1.0
-        assert self.shape is not None
-        form = (self.shape.height, self.shape.width, self.shape.channels)
         columns = min(len(names), _MOST_IN_A_LINE)
         lines = -(-len(names) // columns)
 
@@ -148,7 +125,8 @@ class RowSubject(Subject):
                 panel.set_axis_off()
             for panel, name, row in zip(panels, names, weights, strict=False):
                 # A mean over channels is gray.
-                panel.imshow(row.reshape(form).mean(axis=2), cmap="gray", vmin=-scale, vmax=scale)
+                pixels = row.reshape(shape.height, shape.width, shape.channels).mean(axis=2)
+                panel.imshow(pixels, cmap="gray", vmin=-scale, vmax=scale)
                 panel.set_title(visible(name), fontsize=9)
 
         return [
@@ -158,32 +136,14 @@ class RowSubject(Subject):
 
     def _weights(self) -> Content:
         """Return tables of the features with the largest effects on the scores of the test data."""
-        means = self._mean_values()
-        text = "The effect of a feature is its weight times its mean absolute value in the test data."
-        weights, names = self.model.coef_, self.class_names
-        if len(weights) == 1:
-            weights, names = np.vstack([-weights, weights]), self.class_names
-        rows = []
-        for name, row in zip(names, weights, strict=True):
-            effects = row * means
-            best = best_first(effects)[:_MOST_FEATURES]
-            # Rounding errors of weights are not effects.
-            least = _NO_EFFECT * np.abs(effects).max(initial=0.0)
-            listed = [f"{self.name(k)} ({effects[k]:.3g})" for k in best if effects[k] > least]
-            rows.append((name, ", ".join(listed) or "none"))
-        columns = ["class", "features that raise its score (effect)"]
-        return [text, Table("", columns, rows, left=(0, 1))]
-
-    def _mean_values(self) -> np.ndarray:
-        """Return the mean absolute value of each feature."""
+        weights = self.model.coef_
+        weights = np.vstack([-weights, weights]) if len(weights) == 1 else weights
         total: Any = 0.0
         for rows, _ in self.parts():
-            total = total + np.asarray(abs(self.rows_of(rows)).sum(axis=0)).ravel()
-        return total / self.n_samples
-
-    def rows_of(self, X: Any) -> Any:
-        """Return the rows that the weights multiply."""
-        return self.model.rows_of(X)
+            total = total + np.asarray(abs(self.model.rows_of(rows)).sum(axis=0)).ravel()
+        effects, column = weights * (total / self.n_samples), "features that raise its score (effect)"
+        text = "The effect of a feature is its weight times its mean absolute value in the test data."
+        return [text, feature_table(column, self.class_names, effects, self.name)]
 
     def _edited(self) -> Content:
         """Return a table of the features that the worst perturbations edit most often."""
@@ -192,53 +152,39 @@ class RowSubject(Subject):
         counts: Any = 0
         for rows, numbers in self.parts():
             worst = self.model.worst_case(rows, self.labels[numbers])
-            moved = sp.csr_matrix(self.rows_of(worst)) - sp.csr_matrix(self.rows_of(rows))
+            before, after = (sp.csr_matrix(self.model.rows_of(each)) for each in (rows, worst))
+            moved = after - before
             moved.eliminate_zeros()
             counts = counts + np.bincount(moved.indices, minlength=moved.shape[1])
-        most = [int(k) for k in np.argsort(-counts, kind="stable")[:_MOST_FEATURES] if counts[k]]
-        if not most:
-            return []
-        _, units = self.unit
+        most = [int(k) for k in np.argsort(-counts, kind="stable")[:MOST_FEATURES] if counts[k]]
         rows = [(self.name(k), str(counts[k]), percent(counts[k] / self.n_samples)) for k in most]
         title = "Features that the worst perturbations edit most often"
-        return [Table(title, ["feature", units, "share"], rows)]
+        return [Table(title, ["feature", self.unit[1], "share"], rows)] if rows else []
 
-    def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
-        content: list[str | Table | Html] = [self._choice(chosen)]
-        if not len(chosen):
-            return Section("examples", "Worst perturbations", content)
-        rows, labels = some_rows(self.X, chosen), self.labels[chosen]
-        if self.shape is not None:
-            titles = [self._title(number).replace(": ", "\n", 1) for number in chosen]
-            found = worst_cases(self.model, dense(rows), labels, shape=self.shape, titles=titles)
-            alt = "original images above their worst cases: " + "; ".join(titles)
-            content.append(picture(found.plot, alt, *found.inches))
-        else:
-            for place, number in enumerate(chosen.tolist()):
-                row = rows[place : place + 1]
-                content.append(heading(self._title(number)))
-                content += self._example(row, labels[place], number)
-        return Section("examples", "Worst perturbations", content)
+    def worst(self, chosen: np.ndarray) -> Iterator[Any]:
+        if self.shape is None:
+            yield from super().worst(chosen)
+            return
+        rows = dense(some_rows(self.X, chosen))
+        titles = [self.title(number).replace(": ", "\n", 1) for number in chosen]
+        found = worst_cases(self.model, rows, self.labels[chosen], shape=self.shape, titles=titles)
+        alt = "original images above their worst cases: " + "; ".join(titles)
+        yield picture(found.plot, alt, *found.inches)
 
-    def _title(self, number: int) -> str:
-        one, _ = self.unit
+    def title(self, number: int) -> str:
         label, guess = label_name(self.labels[number]), label_name(self.predicted[number])
-        return f"{one.capitalize()} {number}: label {label}, predicted {guess}"
+        return f"{super().title(number)}: label {label}, predicted {guess}"
 
-    def _example(self, row: Any, label: Any, number: int) -> Content:
-        """Return the worst perturbation of one row."""
+    def example(self, number: int) -> Content:
+        row, labels = some_rows(self.X, np.array([number])), self.labels[[number]]
         if getattr(self.model, "coef_", None) is None:
-            return self._example_of_kernel(row, label)
-        found = explain_edit(self.model, row, [label])
-        parts = None if self.texts is None else self._marked_text(found, number)
-        return self._explained(replace(found, parts=parts))
-
-    def _explained(self, found: Explanation) -> Content:
-        """Return an explanation with the names of the file, shortened."""
-        whole = replace(found, names=np.array([self.name(k) for k in found.features]))._table()
-        table = replace(whole, rows=whole.rows[:_MOST_EDITED])
-        parts = [] if found.parts is None else [marked(found.parts)]
-        return [table, *_more(len(whole.rows)), *parts]
+            return self._example_of_kernel(row, labels)
+        with without_warnings_of_unknown_texts():
+            found = explain_edit(self.model, row, labels)
+        parts = found.parts if self.texts is None else self._marked_text(found, number)
+        table = replace(found, names=np.array([self.name(k) for k in found.features]))._table()
+        content = _first_edits(table)
+        return content if parts is None else [*content, marked(parts)]
 
     def _marked_text(self, found: Explanation, number: int) -> list[Part]:
         """Return the text of a row in parts; the edited words are marked."""
@@ -254,19 +200,17 @@ class RowSubject(Subject):
             at = token.end()
         return [*parts, ("kept", text[at:])]
 
-    def _example_of_kernel(self, row: Any, label: Any) -> Content:
-        worst = self.model.worst_case(row, [label])
-        before, after = (np.ravel(dense(each)) for each in (row, worst))
-        margins = [
-            self.model.certify(each, [label], oracle=Identity()).attacked[0] for each in (row, worst)
-        ]
+    def _example_of_kernel(self, row: Any, labels: np.ndarray) -> Content:
+        both = row, self.model.worst_case(row, labels)
+        start, end = (self.model.certify(each, labels, oracle=Identity()).attacked[0] for each in both)
+        before, after = (np.ravel(dense(each)) for each in both)
         moved = np.flatnonzero(before != after)
         moved = moved[best_first(np.abs(after - before)[moved])]
-        rows = [(self.name(int(k)), f"{before[k]:.4g}", f"{after[k]:.4g}") for k in moved[:_MOST_EDITED]]
-        text = f"Margin {margins[0]:.4g} to {margins[1]:.4g}."
+        rows = [(self.name(int(k)), f"{before[k]:.4g}", f"{after[k]:.4g}") for k in moved]
+        text = f"Margin {start:.4g} to {end:.4g}."
         if not rows:
             return [f"{text} No feature changes."]
-        return [text, Table("", ["feature", "before", "after"], rows), *_more(len(moved))]
+        return [text, *_first_edits(Table("", ["feature", "before", "after"], rows))]
 
 
 class TextSubject(RowSubject):
@@ -276,11 +220,7 @@ class TextSubject(RowSubject):
     edited = "text"
     certifies_input = True
 
-    def _example(self, row: Any, label: Any, number: int) -> Content:
-        with without_warnings_of_unknown_texts():
-            return self._explained(explain_edit(self.model, row, [label]))
-
-    def unknown_words(self) -> list[str]:
+    def unknown(self) -> list[str]:
         # `certify` warns of texts without a known token.
         return _of_tokens(self.model.vectorizer_, self.X)
 
@@ -290,6 +230,8 @@ def _of_tokens(vectorizer: Any, texts: Sequence[str]) -> list[str]:
     return [] if share is None else [f"{percent(share)} of the tokens are unknown to the model."]
 
 
-def _more(number: int) -> Sequence[str]:
-    more = number - _MOST_EDITED
-    return [f"{more} more features change."] if more > 0 else []
+def _first_edits(table: Table) -> Content:
+    """Return the first rows of a table, and the number of the others."""
+    more = len(table.rows) - _MOST_EDITED
+    note = [f"{more} more features change."] if more > 0 else []
+    return [replace(table, rows=table.rows[:_MOST_EDITED]), *note]

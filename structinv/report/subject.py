@@ -21,7 +21,7 @@ from ..rows import RowSource
 from ..utils.passes import report_pass
 from ..utils.summaries import how_many, number_of, percent
 from ..utils.texts import shortened
-from .section import Section
+from .content import Content, heading, label_table
 
 # A word of an attacker can have any length.
 _LONGEST_NAME = 60
@@ -46,7 +46,7 @@ class Subject(ABC):
     model: Any
     X: Any
     y: Any
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     feature_name: Callable[[int], str] | None = None
     texts: Sequence[str] | None = None
@@ -56,7 +56,7 @@ class Subject(ABC):
 
     # Noun of one sample, and of several.
     unit = "row", "rows"
-    # Noun of a sample whose edits are counted.
+    # Noun of what has a label, and whose edits are counted.
     edited = "row"
     # Whether certificates hold for edits of the raw data.
     certifies_input = False
@@ -75,17 +75,6 @@ class Subject(ABC):
     def perturbs(self) -> bool:
         """True if the model has an oracle with perturbations."""
         return not isinstance(self.oracle, Identity)
-
-    @property
-    def most_edits(self) -> tuple[int, str] | None:
-        """Maximum number of edits, and the noun of what is edited; None if not counted."""
-        counted = self.oracle.counted()
-        return None if counted is None else (counted.most, self.edited)
-
-    @property
-    def unperturbed(self) -> InvarianceOracle:
-        """Oracle of the same kind, without perturbations."""
-        return without_edits(self.oracle)
 
     @property
     def n_samples(self) -> int:
@@ -119,16 +108,12 @@ class Subject(ABC):
     def labels(self) -> np.ndarray:
         """True labels of all rows."""
 
-    @cached_property
+    @property
+    @abstractmethod
     def predicted(self) -> np.ndarray:
         """Predicted labels of all rows."""
-        return self._predict()
 
-    @abstractmethod
-    def _predict(self) -> np.ndarray:
-        """Return the predicted labels of all rows."""
-
-    @cached_property
+    @property
     def correct(self) -> np.ndarray:
         """True for each unperturbed sample that is classified correctly."""
         return self.labels == self.predicted
@@ -137,34 +122,63 @@ class Subject(ABC):
     def certificate(self, oracle: InvarianceOracle) -> Certificate:
         """Return the certificate of the true labels."""
 
-    @abstractmethod
-    def data(self) -> Section:
+    @cached_property
+    def unperturbed(self) -> Certificate:
+        """Certificate for an oracle of the same kind, without perturbations."""
+        return self.certificate(without_edits(self.oracle))
+
+    def data(self) -> Content:
         """Return the section about the test data."""
+        labels, counts = np.unique(self.labels, return_counts=True)
+        number, largest = self.number_of(self.n_samples), label_name(labels[np.argmax(counts)])
+        if self.edited != self.unit[0]:
+            number += f" with {number_of(len(self.labels), self.edited)}"
+        return [
+            f"The test data have {number}.",
+            label_table(labels, counts, f"{self.edited}s"),
+            f"Always predicting {largest}, the largest class, has an accuracy of "
+            f"{percent(counts.max() / counts.sum())}.",
+            *self.unknown(),
+        ]
 
     @abstractmethod
-    def classes(self, certificate: Certificate) -> Section:
+    def unknown(self) -> list[str]:
+        """Return a sentence on unknown tokens or labels, if any."""
+
+    @abstractmethod
+    def classes(self, certificate: Certificate) -> Content:
         """Return the section about the classes."""
 
     @abstractmethod
-    def decisive(self) -> Section:
+    def decisive(self) -> Content:
         """Return the section about the features that decide."""
 
-    @abstractmethod
-    def examples(self, chosen: np.ndarray, certificate: Certificate) -> Section:
+    def examples(self, chosen: np.ndarray) -> Content:
         """Return the section with the worst perturbations of some samples."""
-
-    def _choice(self, chosen: np.ndarray) -> str:
-        """Return the rule that selects the samples whose worst perturbations are shown."""
-        one, units = self.unit
+        one, _ = self.unit
         if not len(chosen):
-            return f"No {one} is both classified correctly and perturbed, or none was requested."
+            return [f"No {one} is both classified correctly and perturbed, or none was requested."]
         n_correct = int(np.count_nonzero(self.correct))
-        others = self.number_of(len(self.correct) - n_correct)
-        return (
+        return [
             f"Shown are {self.number_of(len(chosen))} with the smallest margins under attack, of "
             f"{self.number_of(n_correct)} with correct labels. Misclassified without perturbations: "
-            f"{others}. The number of a {one} counts from 0."
-        )
+            f"{self.number_of(len(self.correct) - n_correct)}. The number of a {one} counts from 0.",
+            *self.worst(chosen),
+        ]
+
+    def worst(self, chosen: np.ndarray) -> Iterator[Any]:
+        """Yield the worst perturbations of some samples."""
+        for number in chosen.tolist():
+            yield heading(self.title(number))
+            yield from self.example(number)
+
+    def title(self, number: int) -> str:
+        """Return the heading of one sample."""
+        return f"{self.unit[0].capitalize()} {number}"
+
+    @abstractmethod
+    def example(self, number: int) -> Content:
+        """Return the worst perturbation of one sample."""
 
     def name(self, column: int) -> str:
         """Return the name of a feature."""

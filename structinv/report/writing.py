@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -13,28 +13,26 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
+from ..estimators.target_labels import one_a_row
 from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..other_models.layers import names_after, opened, transformed
 from ..other_models.linear_models import WITHOUT_NAMES
 from ..other_models.text_features import other_edits, warn_of_text_edits
-from ..persistence.model_files import check_path, check_writable
+from ..persistence.model_files import check_path, check_writable, library_versions
 from ..structures import Sequence as SequenceStructure
 from ..utils import html
 from ..utils.files import write_atomically
 from ..utils.parameters import check_integer
 from ..utils.ties import best_first
-from .about import about, package_version, parameters, training
-from .accuracy import accuracy, check_numbers, levels
 from .limits import limits
-from .margins import margins
 from .rows import RowSubject, TextSubject
-from .section import Section
+from .sections import about, accuracy, check_numbers, margins, parameters, training
 from .sentences import SentenceSubject
 from .subject import Subject
 
@@ -136,8 +134,10 @@ def subject_of(model: Any, X: Any, y: Any, shape: Any = None, **more: Any) -> Su
     if shape is not None and is_text:
         raise ValueError(f"the shape of images must be left out for texts and sentences, got {shape}")
     if sentences:
+        if not all(isinstance(label, Hashable) for labels in y for label in labels):
+            raise TypeError("y must have the labels of each sentence, got sequences of other values")
         return SentenceSubject(model, X, y, **more)
-    y = np.asarray(y)
+    y = one_a_row(y, _num_samples(X))
     unknown = sorted(set(y.tolist()) - set(model.classes_.tolist()), key=str)
     if unknown:
         raise ValueError(
@@ -210,38 +210,32 @@ def page(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", WITHOUT_NAMES, UserWarning)
-        sections, own = _sections(subject, numbers, n_examples)
+        own = subject.certificate(subject.oracle)
+        # Without an oracle there is no perturbation to show.
+        chosen = _chosen(subject, own, n_examples if subject.perturbs else 0)
+        sections = [
+            ("about", "What this is", about(subject)),
+            ("data", "Data", subject.data()),
+            ("accuracy", "Accuracy", accuracy(subject, own, numbers)),
+            ("classes", "Classes", subject.classes(own)),
+            ("decisive", "Decisive features", subject.decisive()),
+            ("examples", "Worst perturbations", subject.examples(chosen)),
+            ("margins", "Margins", margins(subject, own)),
+            ("parameters", "Parameters", parameters(subject)),
+            ("training", "Training", training(subject)),
+        ]
     found = {str(each.message): each for each in caught}
     for each in found.values():
         warnings.warn(each.message, each.category, stacklevel=3)
-    sections.append(limits(subject, own, list(found)))
+    sections.append(("limits", "What is not certified", limits(subject, own, list(found))))
     text = template.render(
         title=title,
         figures=subject.key_figures(own),
         oracle=subject.oracle_name,
         sections=sections,
-        made=f"structinv {package_version()} on {today}",
+        made=f"structinv {library_versions()['structinv']} on {today}",
     )
     return text.encode("utf-8")
-
-
-def _sections(subject: Subject, numbers: list[int], n_examples: int) -> tuple[list[Section], Any]:
-    """Return all sections that come from the evaluation, and the certificate of the model."""
-    own, found = levels(subject, numbers)
-    # Without an oracle there is no perturbation to show.
-    chosen = _chosen(subject, own, n_examples if subject.perturbs else 0)
-    sections = [
-        about(subject),
-        subject.data(),
-        accuracy(subject, own, found),
-        subject.classes(own),
-        subject.decisive(),
-        subject.examples(chosen, own),
-        margins(subject, own),
-        parameters(subject),
-        training(subject),
-    ]
-    return sections, own
 
 
 def _chosen(subject: Subject, certificate: Any, number: int) -> np.ndarray:

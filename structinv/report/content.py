@@ -1,0 +1,104 @@
+"""Parts of sections: headings, tables of labels, fractions and pictures."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from io import StringIO
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..estimators.target_labels import label_name
+from ..utils.html import Html, escaped
+from ..utils.summaries import Table, percent
+from ..utils.ties import best_first
+
+# Paragraphs as text, tables, and pictures as HTML.
+Content: TypeAlias = Sequence[str | Table | Html]
+
+# Features in a list of decisive features.
+MOST_FEATURES = 12
+# An effect below this share of the largest one counts as none.
+_NO_EFFECT = 1e-6
+# Quantile of the normal distribution for intervals with a coverage of 95 %.
+_QUANTILE = 1.959963984540054
+
+# Each color is readable on white and on black.
+COLORS = ("#0072B2", "#D55E00")
+# It stands for the color of the page's text, which matplotlib does not know.
+_INK = "#010203"
+_STYLE: dict[str, Any] = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), _INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **{"svg.fonttype": "none", "image.composite_image": False, "savefig.dpi": 200},
+    # Dollar signs of labels are no formulas.
+    "text.parse_math": False,
+}
+# Without them, the file depends on the data only.
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def heading(text: str) -> Html:
+    """Return a heading inside a section."""
+    return Html(f"<h3>{escaped(text)}</h3>")
+
+
+def label_table(labels: np.ndarray, counts: np.ndarray, noun: str) -> Table:
+    """Return the number and the share of each label."""
+    rows = [
+        (label_name(label), str(count), percent(count / counts.sum()))
+        for label, count in zip(labels, counts, strict=True)
+    ]
+    return Table("", ["label", noun, "share"], rows)
+
+
+def feature_table(
+    column: str, names: Sequence[str], effects: np.ndarray, name: Callable[[int], str]
+) -> Table:
+    """Return the features with the largest effects on the score of each class.
+
+    Shapes: `effects` (n_classes, n_features).
+    """
+    rows = []
+    for label, row in zip(names, effects, strict=True):
+        # Rounding errors of weights are not effects.
+        least = _NO_EFFECT * np.abs(row).max(initial=0.0)
+        best = [int(k) for k in best_first(row)[:MOST_FEATURES] if row[k] > least]
+        rows.append((label, ", ".join(f"{name(k)} ({row[k]:.3g})" for k in best) or "none"))
+    return Table("", ["class", column], rows, left=(0, 1))
+
+
+def share(which: np.ndarray) -> str:
+    """Format the fraction of true values, or a dash if there are no values."""
+    return percent(float(np.mean(which))) if len(which) else "-"
+
+
+def interval(which: np.ndarray) -> str:
+    """Format the 95 % interval of Wilson (1927) of a fraction."""
+    n, mean, z = len(which), float(np.mean(which)), _QUANTILE
+    middle = (mean + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * np.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
+    return f"{percent(max(0.0, middle - reach))} to {percent(min(1.0, middle + reach))}"
+
+
+def picture(draw: Callable[[Any], object], alt: str, width: float = 5.0, height: float = 3.0) -> Html:
+    """Return the figure that `draw` fills, as an SVG element of this size in inches."""
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
+    stream = StringIO()
+    style = matplotlib.style.context(["default", _STYLE, {"svg.hashsalt": alt}])
+    with style, warnings.catch_warnings():
+        # Browsers have the letters that a font of matplotlib lacks.
+        warnings.filterwarnings("ignore", "Glyph")
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        figure.savefig(stream, format="svg", metadata=_NO_METADATA)
+    _, start, rest = stream.getvalue().partition("<svg ")
+    # Identifiers of groups would repeat in the next picture.
+    content = re.sub(r'<g id="\w+_\d+">', "<g>", rest).replace(_INK, "currentColor")
+    return Html(f'{start}role="img" aria-label="{escaped(alt)}" {content}')
