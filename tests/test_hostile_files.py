@@ -17,7 +17,7 @@ from structinv.cli.data import read
 from structinv.datasets import load_conll, write_conll
 from structinv.inspection import explain_edit
 from structinv.oracles import Box, FDrop, TokenEdits
-from structinv.persistence import contents
+from structinv.persistence import refusals
 from structinv.rows import RowFolder, RowWriter
 from structinv.utils import files
 from structinv.utils.texts import visible
@@ -163,8 +163,8 @@ class TestDeclaredSizes:
     def test_large_arrays_are_refused_by_their_total_also_inside_archives(
         self, path, monkeypatch, inside
     ):
-        monkeypatch.setattr(contents, "BYTES", 1e6)
-        monkeypatch.setattr(contents, "RATIO", 10.0)
+        monkeypatch.setattr(refusals, "BYTES", 1e6)
+        monkeypatch.setattr(refusals, "RATIO", 10.0)
         stream = BytesIO()
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("data.npy", bytes(10_000_000))

@@ -149,7 +149,7 @@ def fit(
             say(f"warning: at this threshold, texts without any known word are predicted {name}")
     seconds = training.pop("seconds")
     notes = {**samples.notes, "label_key": label_key, "training": training}
-    write(output, model_bytes(model, notes=notes))
+    write(output, model_bytes(model, notes=notes)[0])
     console = quiet_console(error=is_standard(output))
     gap = f"{seconds:.1f} s, relative gap {training['relative_gap']:.1e}: {training['status']}"
     print_line(console, f"{_num_samples(X)} {samples.kind}, {gap}")

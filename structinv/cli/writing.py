@@ -9,8 +9,7 @@ from pathlib import Path
 
 import typer
 
-from ..persistence.model_files import check_writable
-from ..utils.files import write_atomically
+from ..utils.files import check_writable, write_atomically
 
 
 def is_standard(output: Path) -> bool:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import errno
-import importlib
 import json
-import os
 import platform
 import warnings
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from importlib.metadata import version
 from io import BytesIO
 from os import PathLike
-from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from sklearn.base import BaseEstimator
 
-from ..utils.files import write_atomically
+from ..utils.files import check_path, check_writable, write_atomically
 from ..utils.texts import listed, shown
-from .contents import check_matrices, excess
-from .numbered import add, numbered
-from .stand_ins import StandIns
-from .trusted import full_name, refused_types
+from .refusals import check_matrices, excess, full_name, refused_types
+from .stored import add, dumps
 
-_PAGE = "structinv.json"
+_PAGE, _PACKAGE = "structinv.json", "structinv"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
 
@@ -92,8 +87,7 @@ def save(model: BaseEstimator, path: str | PathLike[str]) -> None:
     """
     path = check_path(path)
     check_writable(path)
-    content = model_bytes(model)
-    refused, _ = refused_types(content)
+    content, refused = model_bytes(model)
     if refused:
         main = any(each.startswith("__main__.") for each in refused)
         hint = "; move what is defined in __main__ to a module that both programs import" if main else ""
@@ -158,41 +152,12 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
     return read_model(path.read_bytes(), str(path), [full_name(each) for each in trusted])[0]
 
 
-def check_path(path: Any) -> Path:
-    """Return the path; raise TypeError if it is not a string or a path."""
-    if not isinstance(path, (str, PathLike)):
-        raise TypeError(f"path must be a string or a path, got {path!r}")
-    return Path(path)
-
-
-def check_writable(path: Path) -> None:
-    """Raise OSError if a file cannot be written; its message has the path."""
-    folder = path.resolve().parent
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    special = path.exists() and not path.is_file()
-    if not special and not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-    place = path if special else folder
-    if not os.access(place, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
-
-
-def model_bytes(model: BaseEstimator, *, notes: dict[str, Any] | None = None) -> bytes:
-    """Return the content of a model file."""
+def model_bytes(model: BaseEstimator, *, notes: dict[str, Any] | None = None) -> tuple[bytes, list[str]]:
+    """Return the content of a model file, and the types in it that `load` refuses by default."""
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
-    page = {"libraries": library_versions(), "notes": notes or {}}
-    stream = BytesIO(_checked(model))
-    with ZipFile(stream, "a") as archive:
-        add(archive, _PAGE, json.dumps(page, indent=2))
-    return stream.getvalue()
-
-
-def _checked(model: BaseEstimator) -> bytes:
-    """Serialize a model with skops; raise TypeError if skops cannot restore it."""
     try:
-        content = _round_trip(model)
+        content, types = _round_trip(model)
     except RecursionError:
         raise TypeError("model cannot be stored: an object in it contains itself") from None
     except MemoryError:
@@ -202,19 +167,27 @@ def _checked(model: BaseEstimator) -> bytes:
             f"model cannot be stored: {_culprit(model)}{_short(error)}; use arrays, lists "
             "or dicts, and define classes and functions at the top level of a module"
         ) from error
-    own = [each for each in refused_types(content)[0] if each.startswith(f"{_package().__name__}.")]
+    refused = refused_types(types)[0]
+    own = [each for each in refused if each.startswith(f"{_PACKAGE}.")]
     if own:
-        raise TypeError(f"model cannot be stored in a model file: pickle it, because of {listed(own)}")
-    return content
+        local = any(each.startswith(f"{_PACKAGE}.dask.") for each in own)
+        instead = "save the result of its method to_local()" if local else "pickle it"
+        raise TypeError(f"model cannot be stored in a model file: {instead}, because of {listed(own)}")
+    stream = BytesIO(content)
+    with ZipFile(stream, "a") as archive:
+        page = {"libraries": library_versions(), "notes": notes or {}}
+        add(archive, _PAGE, json.dumps(page, indent=2))
+    return stream.getvalue(), refused
 
 
-def _round_trip(value: Any) -> bytes:
-    """Serialize a value, and raise an error of skops if it cannot be restored."""
+def _round_trip(value: Any) -> tuple[bytes, list[str]]:
+    """Serialize a value, with its types; raise an error of skops if it cannot be restored."""
     import skops.io
 
-    content = numbered(skops.io.dumps(StandIns().within(value)))
-    skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
-    return content
+    content = dumps(value)
+    types = skops.io.get_untrusted_types(data=content)
+    skops.io.loads(content, trusted=types)
+    return content, types
 
 
 def _culprit(model: BaseEstimator) -> str:
@@ -232,11 +205,11 @@ def _culprit(model: BaseEstimator) -> str:
 def library_versions() -> dict[str, str]:
     """Return the versions of this package, its libraries and Python, by name."""
     versions = {name: version(name) for name in _LIBRARIES}
-    return {"structinv": _package().__version__, **versions, "python": platform.python_version()}
-
-
-def _package() -> Any:
-    return importlib.import_module(__name__.partition(".")[0])
+    return {
+        _PACKAGE: import_module(_PACKAGE).__version__,
+        **versions,
+        "python": platform.python_version(),
+    }
 
 
 def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any, dict[str, Any]]:
@@ -246,7 +219,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
     page = _read_page(data, name)
     try:
         check_matrices(data)
-        refused, known = refused_types(data, trusted)
+        refused, known = refused_types(skops.io.get_untrusted_types(data=data), trusted)
     except Exception as error:
         raise ValueError(f"{name} is a damaged model file: {_short(error)}") from None
     if refused:
@@ -292,7 +265,7 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
 
 def _check_version(page: dict[str, Any], name: str) -> None:
     """Raise ValueError for files of another minor version."""
-    here, wrote = _package().__version__, str(page["libraries"].get("structinv"))
+    here, wrote = library_versions()[_PACKAGE], str(page["libraries"].get(_PACKAGE))
     if here.split(".")[:2] != wrote.split(".")[:2]:
         raise ValueError(
             f"{name} was written with {_listed(page)}, but structinv {here} reads files of the same "

@@ -24,10 +24,10 @@ from ..oracles.images.image_maps import ImageShape, image_shape
 from ..other_models.layers import names_after, opened, transformed
 from ..other_models.linear_models import WITHOUT_NAMES
 from ..other_models.text_features import other_edits, warn_of_text_edits
-from ..persistence.model_files import check_path, check_writable, library_versions
+from ..persistence.model_files import library_versions
 from ..structures import Sequence as SequenceStructure
 from ..utils import html
-from ..utils.files import write_atomically
+from ..utils.files import check_path, check_writable, write_atomically
 from ..utils.parameters import check_integer
 from ..utils.ties import best_first
 from .limits import limits

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+
+def check_path(path: Any) -> Path:
+    """Return the path; raise TypeError if it is not a string or a path."""
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(f"path must be a string or a path, got {path!r}")
+    return Path(path)
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError if a file cannot be written; its message has the path."""
+    folder = path.resolve().parent
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    special = path.exists() and not path.is_file()
+    if not special and not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+    place = path if special else folder
+    if not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
 
 def write_atomically(path: str | PathLike[str], data: bytes) -> None:
