@@ -17,8 +17,8 @@ from distributed.utils import get_mp_context
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.dask import DaskInvariantLinearSVC, DaskInvariantStructuredSVC
+from structinv.dask import bundle as term_of_partitions
 from structinv.dask import cluster as cluster_of_fits
-from structinv.dask import term as term_of_partitions
 from structinv.dask.cluster import Cluster, SchedulerLostError
 from structinv.dask.group import respond
 from structinv.datasets import make_mail_like

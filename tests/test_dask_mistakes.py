@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 
 pytest.importorskip("distributed")
 
@@ -18,6 +19,7 @@ import pandas as pd
 from dask import delayed
 from distributed import Client
 
+import structinv
 from structinv.dask import (
     DaskInvariantLinearSVC,
     DaskInvariantLinearSVR,
@@ -91,6 +93,23 @@ def test_nan_is_found_in_its_partition(model):
     ):
         with pytest.raises(ValueError, match=r"^partition 1: Input X contains NaN\.$"):
             ask()
+
+
+def test_strings_are_refused_in_their_partition(model):
+    words = da.from_array(np.where(np.arange(40)[:, None] == 30, "a", X.astype(object)), chunks=(20, 3))
+    for ask in (
+        lambda: model.fit(words, LABELS),
+        lambda: model.predict(words).compute(),
+        lambda: model.score(words, LABELS),
+    ):
+        with pytest.raises(ValueError, match=r"^partition 1: X must contain numbers, .*vectorizer"):
+            ask()
+
+
+def test_models_in_files_are_local_ones(model, tmp_path):
+    for each in (model, make_pipeline(model)):
+        with pytest.raises(TypeError, match=r"save the result of its method to_local\(\)"):
+            structinv.save(each, tmp_path / "model")
 
 
 def test_rows_and_labels_of_other_indices(client, model):

@@ -1,6 +1,6 @@
 """Estimators on a Dask cluster; requires the extra `dask`."""
 
-from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
+from .linear import DaskInvariantLinearSVC, DaskInvariantLinearSVR
 from .structured import DaskInvariantStructuredSVC
 
 __all__ = [

@@ -323,8 +323,8 @@ class Cluster:
                 return dict(sorted(threads.items()))
             if time.perf_counter() - began > SECONDS_WITHOUT_WORKERS:
                 raise RuntimeError(
-                    f"the cluster has had no worker for {SECONDS_WITHOUT_WORKERS:g} seconds: start "
-                    "workers"
+                    f"the cluster has had no worker for {SECONDS_WITHOUT_WORKERS:g} seconds: "
+                    "start workers"
                 )
             time.sleep(POLL)
 

@@ -26,8 +26,7 @@ def in_partitions(X: Any) -> bool:
     if isinstance(X, (Delayed, Future)):
         raise TypeError(
             "X must be a Dask collection, or a list of delayed objects or futures, got a single one: "
-            "pass "
-            "[X]"
+            "pass [X]"
         )
     if is_collection(X):
         return True
@@ -37,8 +36,7 @@ def in_partitions(X: Any) -> bool:
                 raise TypeError(
                     "X must be a Dask collection, or a list of delayed objects or futures, got a "
                     f"{type(X).__name__} with a {type(each).__name__} in it: concatenate collections, "
-                    "or "
-                    "wrap all blocks in dask.delayed"
+                    "or wrap all blocks in dask.delayed"
                 )
     return False
 

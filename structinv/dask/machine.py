@@ -33,7 +33,7 @@ from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.fitted_state import learned_attributes
 from ..utils.resources import check_memory
-from .bundle import MultiCutBundle
+from .bundle import MultiCutBundle, PartitionedTerm
 from .cluster import find_client
 from .collections import (
     as_array,
@@ -46,7 +46,6 @@ from .collections import (
 )
 from .partition import Recipe, errors_of, refuse_other_indices, widened
 from .rows import DistributedRows
-from .term import PartitionedTerm
 
 
 class DaskMachine(InvariantEstimator):
@@ -290,8 +289,7 @@ def _note_on_lost_data() -> Iterator[None]:
     except CancelledError as error:
         error.add_note(
             "scattered data are lost with their worker: pass delayed blocks, which are computed again, "
-            "or "
-            "call scatter with broadcast=True"
+            "or call scatter with broadcast=True"
         )
         raise
 
@@ -309,8 +307,7 @@ def _call_for_partition(
         if isinstance(X, tuple):
             raise TypeError(
                 f"X must contain samples without labels, got a tuple of {len(X)}: only fit accepts "
-                "pairs, "
-                "pass labels as y"
+                "pairs, pass labels as y"
             )
         refuse_other_indices(X, *others)
         return function(model, widened(X, model.n_features_in_), *others)

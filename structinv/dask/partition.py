@@ -28,6 +28,9 @@ ARGUMENTS = ("X", "y", "sample_weight", "position_weight")
 # Part of scikit-learn's message about NaN before its advice to use other estimators.
 ADVICE = "does not accept missing values encoded as NaN"
 
+# Start of NumPy's message about strings, which does not name the argument.
+STRINGS = "could not convert string to float"
+
 
 @dataclass(frozen=True)
 class Block:
@@ -96,7 +99,11 @@ def errors_of(number: int) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        lines = str(error).split("\n")
+        text = str(error)
+        if text.startswith(STRINGS):
+            # Of other arguments the messages begin with the name.
+            text = f"X must contain numbers, but {text}: encode columns, and use a vectorizer for texts"
+        lines = text.split("\n")
         end = next((i for i, line in enumerate(lines) if ADVICE in line), len(lines))
         raise type(error)(f"partition {number}: " + "\n".join(lines[:end])) from None
 

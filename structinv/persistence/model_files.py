@@ -153,7 +153,7 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
 
 
 def model_bytes(model: BaseEstimator, *, notes: dict[str, Any] | None = None) -> tuple[bytes, list[str]]:
-    """Return the content of a model file, and the types in it that `load` refuses by default."""
+    """Return the content of a model file, and the types that `load` refuses."""
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
     try:

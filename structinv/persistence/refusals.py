@@ -1,4 +1,4 @@
-"""What `load` refuses: files of excessive size, invalid sparse matrices, and untrusted types."""
+"""Refusals of model files: excessive sizes, invalid matrices, untrusted types."""
 
 from __future__ import annotations
 

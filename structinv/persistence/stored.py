@@ -1,4 +1,4 @@
-"""Content of model files: values that skops stores fast, and with the same bytes for the same values."""
+"""Content of model files: replaced values, and archives with the same bytes."""
 
 from __future__ import annotations
 
