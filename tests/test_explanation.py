@@ -16,7 +16,7 @@ from structinv import (
 )
 from structinv.dual import TABLE
 from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, Identity
-from structinv.rows.matrix_rows import MatrixRows
+from structinv.rows.sources import MatrixRows
 from structinv.solvers import BMRM, FrankWolfe, InteriorPoint, Representer, SVMStruct
 from structinv.structures import Sequence
 

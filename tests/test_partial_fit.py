@@ -8,7 +8,7 @@ from sklearn.base import clone
 from structinv import InvariantLinearSVC
 from structinv.estimators.row_inputs import block_sizes
 from structinv.oracles import Box, FDrop, Shifts
-from structinv.rows.matrix_rows import MatrixRows
+from structinv.rows.sources import MatrixRows
 from structinv.solvers import BMRM, Pegasos
 from structinv.terms.blockwise_term import BlockSizes
 

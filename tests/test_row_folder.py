@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.rows import RowFolder, RowSource, RowWriter, stored_array
-from structinv.rows.matrix_rows import MatrixRows
+from structinv.rows import RowFolder, RowSource, RowWriter
+from structinv.rows import format as files
+from structinv.rows.sources import MatrixRows
 
 from .platforms import posix_only
 
@@ -111,13 +112,23 @@ class TestRoundTrip:
         with pytest.raises(ValueError, match="must have indices from 0 to 2147483647, got 8589934592"):
             write(tmp_path / "more", wide)
 
-    def test_the_widest_block_gives_the_number_of_features(self, tmp_path):
+    def test_the_widest_sparse_block_gives_the_number_of_features(self, tmp_path):
         with RowWriter(tmp_path / "rows") as into:
-            into.append(np.ones((1, 2)))
-            into.append(np.ones((1, 4)))
-            into.append(np.ones((1, 3)))
+            for width in (2, 4, 3):
+                into.append(sp.csr_matrix(np.ones((1, width))))
         assert RowFolder(tmp_path / "rows").block(0, 3).sum(axis=1).ravel().tolist() == [[2.0, 4.0, 3.0]]
-        assert write(tmp_path / "more", np.ones((1, 2)), n_features=7).shape == (1, 7)
+
+    @pytest.mark.parametrize(
+        ("settings", "first", "width"),
+        [({}, np.ones((1, 3)), 2), ({}, np.ones((1, 3)), 4), ({"n_features": 3}, None, 2)],
+    )
+    def test_dense_blocks_have_one_width(self, tmp_path, settings, first, width):
+        with RowWriter(tmp_path / "rows", **settings) as into:
+            if first is not None:
+                into.append(first)
+            with pytest.raises(ValueError, match=f"X must have 3 features in dense rows, got {width}"):
+                into.append(np.ones((1, width)))
+            into.append(np.ones((1, 3)))
 
     def test_zeros_are_dropped_and_duplicates_summed_in_a_copy(self, tmp_path):
         parts = np.array([1.0, 2.0, 0.0, 3.0]), np.array([3, 1, 2, 3]), np.array([0, 4])
@@ -231,15 +242,13 @@ class TestRefusedRows:
         ("X", "message"),
         [
             (
-                np.array([[1.0, 2.0], [3.0, np.nan]]),
+                np.vstack([np.ones(5), [3.0, np.nan, 0, 0, 0]]),
                 "X in float32: row 6 must contain finite numbers",
             ),
-            (np.array([[1.0, np.inf]]), "X in float32: row 5 must contain finite numbers"),
-            (np.array([[1.0, 1e300]]), "X in float32: row 5 must contain finite numbers"),
-            (
-                np.ones((1, 9)),
-                "X must have indices from 0 to 4, got 5 in row 5",
-            ),
+            (np.full((1, 5), np.inf), "X in float32: row 5 must contain finite numbers"),
+            (np.full((1, 5), 1e300), "X in float32: row 5 must contain finite numbers"),
+            (np.ones((1, 9)), "X must have 5 features in dense rows, got 9"),
+            (sp.csr_matrix(np.ones((1, 9))), "X must have indices from 0 to 4, got 5 in row 5"),
             (np.ones((1, 9), dtype=np.float16), "got float16"),
             (np.ones(4), "2D array"),
             (np.array([["a"]]), "compatible with arrays of bytes/strings"),
@@ -342,7 +351,7 @@ class TestNothingIsLeftBehind:
         def full(*arguments, **settings):
             return Full(open(*arguments, **settings))
 
-        monkeypatch.setattr(stored_array, "open", full, raising=False)
+        monkeypatch.setattr(files, "open", full, raising=False)
         with pytest.raises(OSError, match="No space left on device: .*rows'$") as caught:
             write(tmp_path / "rows", np.eye(5))
         assert caught.value.errno == errno.ENOSPC
@@ -355,7 +364,7 @@ class TestNothingIsLeftBehind:
         into = RowWriter(tmp_path / "rows").__enter__()
         into.append(np.eye(5))
         with monkeypatch.context() as patched:
-            patched.setattr(stored_array.GrowingArray, "add", full)
+            patched.setattr(files.GrowingArray, "add", full)
             with pytest.raises(OSError, match="No space left"):
                 into.append(np.eye(5))
         with pytest.raises(RuntimeError, match="an earlier write failed"):
@@ -424,7 +433,7 @@ class TestDamage:
         rows = RowFolder(folder)
         rows.verify()
         # Files are read in parts.
-        monkeypatch.setattr(stored_array, "_AT_ONCE", 64)
+        monkeypatch.setattr(files, "_AT_ONCE", 64)
         rows.verify()
         damage(folder / name, 128 + 8 * 20)
         with pytest.raises(OSError, match=f"{name} is damaged: its checksum is wrong"):

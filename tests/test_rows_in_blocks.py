@@ -31,8 +31,8 @@ from structinv.dual.case import Case
 from structinv.estimators.row_inputs import as_bytes, block_sizes
 from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity
 from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows
-from structinv.rows.matrix_rows import MatrixRows, cut_by_entries, cut_evenly
-from structinv.rows.reading_ahead import read_ahead
+from structinv.rows.reading import read_ahead
+from structinv.rows.sources import MatrixRows, cut_by_entries, cut_evenly
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary

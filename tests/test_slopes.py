@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from structinv.dual.plain_rows import SlopeState
 from structinv.losses import Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
-from structinv.rows.matrix_rows import MatrixRows
+from structinv.rows.sources import MatrixRows
 from structinv.solvers import FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary

@@ -15,7 +15,7 @@ from structinv.datasets import make_mail_like
 from structinv.estimators.row_inputs import block_sizes
 from structinv.oracles import Box, FDrop
 from structinv.rows import RowFolder, RowWriter, SomeRows
-from structinv.rows.matrix_rows import MatrixRows
+from structinv.rows.sources import MatrixRows
 from structinv.terms.blockwise_term import BlockSizes
 
 SMALL = 2000

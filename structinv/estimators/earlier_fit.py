@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..rows import SlicedRows
-from ..rows.matrix_rows import MatrixRows
+from ..rows.sources import MatrixRows
 from ..solvers import Solution, Solver, Status
 from ..solvers.checkpoint import Checkpoint
 from ..solvers.warm_start import fitting, sound_start

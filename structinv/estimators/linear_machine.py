@@ -14,7 +14,7 @@ from ..dual.plane_cache import BatchedState
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..rows import RowSource
-from ..rows.matrix_rows import MatrixRows
+from ..rows.sources import MatrixRows
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..solvers.shared_changes import spread_of
 from ..spaces import ExplicitSpace

@@ -18,8 +18,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.columns import check_strings, with_numbers
 from ..oracles.images.image_borders import Part, image_oracles, warn_of_fill, with_shape
 from ..rows import RowSource
-from ..rows.checked_blocks import read
-from ..rows.reading_ahead import read_ahead
+from ..rows.reading import read, read_ahead
 from ..terms.blockwise_term import BlockSizes
 from ..utils import plugins
 from ..utils.matrices import Matrix, check_indices, refuse_masked, with_data

@@ -2,8 +2,7 @@
 
 from .base import RowSource
 from .folder import RowFolder
-from .sliced_rows import SlicedRows
-from .some_rows import SomeRows
+from .sources import SlicedRows, SomeRows
 from .writer import RowWriter
 
 __all__ = ["RowFolder", "RowSource", "RowWriter", "SlicedRows", "SomeRows"]

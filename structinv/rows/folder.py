@@ -12,10 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .base import RowSource
-from .checked_blocks import check_cuts
-from .manifest import DATA, INDICES, INDPTR, LABELS, read_manifest
-from .matrix_rows import cut_by_entries
-from .stored_array import StoredArray
+from .format import DATA, INDICES, INDPTR, LABELS, StoredArray, read_manifest
+from .reading import check_cuts
+from .sources import cut_by_entries
 
 
 class RowFolder(RowSource):

@@ -11,12 +11,14 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_array
 
 from ..utils.files import named_errors, write_atomically
+from ..utils.matrices import check_indices, refuse_half_or_masked, refuse_masked
 from ..utils.parameters import check_integer, columns_of
-from .appended import SHORT, checked_labels, checked_rows
-from .manifest import DATA, INDICES, INDPTR, LABELS, MANIFEST, content_of
-from .stored_array import GrowingArray
+from ..utils.texts import shown
+from .format import DATA, INDICES, INDPTR, LABELS, MANIFEST, GrowingArray, content_of
+from .reading import check_finite
 
 
 class RowWriter:
@@ -131,7 +133,8 @@ class RowWriter:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
-            Finite values.
+            Finite values. Dense rows must have the number of features of the earlier rows. Sparse rows,
+            such as those of SVMlight files, may lack features at the end.
         y : array-like of shape (n,) or None, default=None
             Labels: strings, integers, booleans or floats, of one kind for all rows. Either all rows or
             no rows have labels.
@@ -150,7 +153,7 @@ class RowWriter:
                 f"X must have the columns of the first rows in the same order, {self._columns}, got "
                 f"{columns}"
             )
-        rows = checked_rows(X, self.dtype, self._given, self.n_rows)
+        rows = checked_rows(X, self.dtype, self._given, self.n_rows, self.n_features)
         n_new = rows.shape[0]
         labels = self._read_labels(y, n_new)
         if n_new == 0:
@@ -242,3 +245,89 @@ class RowWriter:
             )
         if self.path.exists():
             raise FileExistsError(f"{self.path} exists: write to a new folder, or delete the old one")
+
+
+# Types of labels, and their dtype as an array.
+_KINDS: dict[str, tuple[tuple[type, ...], type]] = {
+    "booleans": ((bool, np.bool_), np.bool_),
+    "integers": ((int, np.integer), np.int64),
+    "floats": ((float, np.floating), np.float64),
+    "strings": ((str,), object),
+}
+# Number of features whose indices are 32-bit integers.
+SHORT = 2**31
+
+
+def checked_rows(
+    X: Any, dtype: np.dtype, n_features: int | None, before: int, width: int
+) -> sp.csr_matrix:
+    """Return a validated copy of the rows as a canonical CSR matrix.
+
+    There are `before` earlier rows, with `width` features, or 0 if the number is unknown.
+
+    Indices are sorted and unique, and stored zeros are dropped.
+
+    Shapes: `X` (n, d).
+    """
+    refuse_half_or_masked("X", X)
+    check_indices("X", X, before)
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+        ensure_min_features=0,
+        input_name="X",
+    )
+    if width and not sp.issparse(X) and X.shape[1] != width:
+        raise ValueError(f"X must have {width} features in dense rows, got {X.shape[1]}")
+    rows = (
+        sp.csr_matrix(X) if not sp.issparse(X) else sp.csr_matrix((X.data, X.indices, X.indptr), X.shape)
+    )
+    most = SHORT if n_features is None else n_features
+    if rows.shape[1] > most:
+        rows = sp.csr_matrix((rows.data, rows.indices, rows.indptr), (rows.shape[0], most))
+        check_indices("X", rows, before)
+    with np.errstate(over="ignore"):
+        # Copies, because they are changed in place.
+        parts = rows.data.astype(dtype), rows.indices.copy(), rows.indptr.copy()
+        rows = sp.csr_matrix(parts, rows.shape)
+        rows.sum_duplicates()
+    check_finite(f"X in {dtype}", rows, before)
+    rows.eliminate_zeros()
+    return rows
+
+
+def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> tuple[np.ndarray, str]:
+    """Return labels of one kind, and the kind.
+
+    They are bool, int64, float64, or strings as objects.
+
+    Shapes: `y` (n,).
+    """
+    refuse_masked("y", y, "remove the rows with a masked label, or fill them")
+    found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
+    if found.shape != (n_rows,):
+        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {found.shape}")
+    # All labels of an array have the kind of the first.
+    for row, label in enumerate(found if found.dtype == object else found[:1].tolist(), before):
+        each = next((name for name, (types, _) in _KINDS.items() if isinstance(label, types)), None)
+        if each is None:
+            raise _refusal("strings, integers, booleans or floats", label, row)
+        kind = kind or each
+        if each != kind:
+            raise _refusal("of one kind", label, row, f" after {kind}")
+    assert kind is not None
+    wrong, rule = np.zeros(0, dtype=bool), ""
+    if kind == "integers":
+        wrong, rule = (found < -(2**63)) | (found >= 2**63), "64-bit integers"
+    elif kind == "floats":
+        wrong, rule = ~np.isfinite(found.astype(np.float64)), "finite"
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise _refusal(rule, found[row : row + 1].tolist()[0], before + row)
+    return found.astype(_KINDS[kind][1]), kind
+
+
+def _refusal(rule: str, label: Any, row: int, more: str = "") -> ValueError:
+    return ValueError(f"labels must be {rule}, got {shown(repr(label))} in row {row}{more}")

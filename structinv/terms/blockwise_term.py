@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..rows import RowSource
-from ..rows.checked_blocks import read
-from ..rows.reading_ahead import read_ahead
+from ..rows.reading import read, read_ahead
 from ..spaces.base import Element, Space
 from ..structures.bound import BoundStructure
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, ranges

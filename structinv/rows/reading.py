@@ -1,8 +1,10 @@
-"""Validation of blocks of rows, before compiled functions use them."""
+"""Reading and validation of blocks, before compiled functions use them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,3 +70,19 @@ def _check_kind(name: str, rows: Matrix, source: RowSource, n_rows: int) -> None
         raise TypeError(f"{name} must be {expected} of {source.dtype}, got {got}")
     if rows.shape != (n_rows, source.shape[1]):
         raise ValueError(f"{name} must have shape {(n_rows, source.shape[1])}, got {rows.shape}")
+
+
+def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator[Matrix]:
+    """Yield the rows of each block. A thread reads one block ahead."""
+    if len(blocks) == 0:
+        return
+    with ThreadPoolExecutor(1) as pool:
+
+        def begin(cuts: Sequence[slice] | None) -> Future[Matrix] | None:
+            return None if cuts is None else pool.submit(read, source, cuts)
+
+        following = begin(blocks[0])
+        for after in chain(blocks[1:], [None]):
+            assert following is not None
+            rows, following = following.result(), begin(after)
+            yield rows
