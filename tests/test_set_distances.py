@@ -1,5 +1,7 @@
 """Distances between sets: all oracles, and geometric sets against least squares and cone programs."""
 
+from collections import namedtuple
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from scipy.optimize import lsq_linear
 
 from structinv import metrics
 from structinv.metrics import nearest, set_distance, tangent_distance
-from structinv.metrics.distances import distance_bounds
+from structinv.metrics.distances import compare
 from structinv.oracles import (
     Box,
     Budget,
@@ -69,6 +71,18 @@ def test_only_oracles_without_a_list_or_a_region_are_skipped():
     assert all(isinstance(case.oracle, UNTOLD) for case in CASES if case not in WITH_REGION)
 
 
+Bounds = namedtuple("Bounds", ["upper", "lower", "exact"])
+
+
+def bounds_of(oracle, X, Y, sides="two"):
+    """Distances, lower bounds of the search, and whether both are equal."""
+    compared = compare(oracle, X, Y, sides, region_of)
+    lower = compared.distances(slice(0, len(X)), slice(0, len(Y))).lower
+    right = compared.right
+    exact = right.exact_between if sides == "two" else right.exact_from_points
+    return Bounds(set_distance(oracle, X, Y, sides), lower, exact)
+
+
 def from_support(case, x, y, sides):
     """The distance from a point, or a set, to a convex set: the largest of its supporting planes."""
     v = cp.Variable(len(x))
@@ -80,7 +94,7 @@ def from_support(case, x, y, sides):
 @pytest.mark.parametrize("sides", ["one", "two"])
 @pytest.mark.parametrize("case", [c for c in WITH_REGION if c.oracle.convex], ids=str)
 def test_convex_sets_against_their_supporting_planes(case, sides):
-    found = distance_bounds(case.oracle, X[:2], Y, sides)
+    found = bounds_of(case.oracle, X[:2], Y, sides)
     expected = [[from_support(case, x, y, sides) for y in Y] for x in X[:2]]
     np.testing.assert_allclose(found.upper, expected, atol=2e-6)
     np.testing.assert_allclose(found.lower, expected, atol=2e-6)
@@ -93,7 +107,7 @@ def test_lists_against_enumeration(case):
     one = np.linalg.norm(X[:, None, None] - right[None], axis=-1).min(axis=2)
     back = np.linalg.norm(left[:, None] - Y[None, :, None], axis=-1).min(axis=2)
     for sides, expected in (("one", one), ("two", two), ("mean", (one + back) / 2)):
-        found = distance_bounds(case.oracle, X, Y, sides)
+        found = bounds_of(case.oracle, X, Y, sides)
         assert found.exact
         np.testing.assert_allclose(found.upper, expected, atol=1e-7)
 
@@ -109,7 +123,7 @@ def test_bounds_hold_for_random_members(case):
     two = np.array([[_least(a, b) for b in right] for a in left])
     for sides, members in (("one", one), ("two", two)):
         try:
-            bounds = distance_bounds(case.oracle, X, Y, sides)
+            bounds = bounds_of(case.oracle, X, Y, sides)
         except NotImplementedError:
             assert sides == "two"
             assert case.name == "union-dense"
@@ -134,7 +148,7 @@ def test_distance_matrices_of_one_array_are_symmetric_with_zeros(case):
             continue
         np.testing.assert_array_equal(table, table.T)
         np.testing.assert_array_equal(np.diagonal(table), 0.0)
-        other = distance_bounds(case.oracle, X, X.copy(), sides)
+        other = bounds_of(case.oracle, X, X.copy(), sides)
         # What is searched for from either side in turn need not be the same.
         np.testing.assert_allclose(table, other.upper, atol=1e-6 if other.exact else 1e-3)
 
@@ -289,7 +303,7 @@ def parallel(angle, dtype=np.float64):
 )
 def test_nearly_parallel_directions_are_distinguished(angle, dtype):
     rows, expected = parallel(angle, dtype)
-    bounds = distance_bounds(Segment(0.5, 2.0), rows[:1], rows[1:])
+    bounds = bounds_of(Segment(0.5, 2.0), rows[:1], rows[1:])
     near = max(1e-5 if dtype == "f4" else 1e-9, 1e-15 / angle)
     assert bounds.upper[0, 0] == pytest.approx(expected, rel=near)
     assert bounds.lower[0, 0] <= expected * (1 + near)
@@ -304,8 +318,8 @@ def shifted(X):
 @pytest.mark.parametrize("oracle", [Trajectory(shifted, 2), Rotations(interval=(-20, 20), shape=(4, 4))])
 def test_searches_from_both_sides_have_equal_results(oracle):
     rows = np.random.default_rng(0).random((7, 16))
-    table = distance_bounds(oracle, rows[:3], rows[3:])
-    other = distance_bounds(oracle, rows[3:], rows[:3])
+    table = bounds_of(oracle, rows[:3], rows[3:])
+    other = bounds_of(oracle, rows[3:], rows[:3])
     np.testing.assert_allclose(table.upper, other.upper.T, atol=1e-12)
     np.testing.assert_allclose(table.lower, other.lower.T, atol=1e-12)
     np.testing.assert_allclose(
@@ -318,7 +332,7 @@ def test_distances_of_samples_far_from_0_are_precise(dtype, offset, rtol):
     # Segments then reach much further than they lie apart.
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((8, 3)) + offset).astype(dtype)
-    bounds = distance_bounds(Segment(0.25, 4.0), X[:4], X[4:])
+    bounds = bounds_of(Segment(0.25, 4.0), X[:4], X[4:])
     for i, j in np.ndindex(4, 4):
         x, z = X[i].astype(np.longdouble), X[4 + j].astype(np.longdouble)
         # Multiples shrink together until one of them is at the low end.
@@ -334,7 +348,7 @@ def test_equal_samples_have_a_lower_bound_of_0_in_single_precision():
     rng = np.random.default_rng(0)
     oracle = LocalTangents(rng.random((60, 25)), 3, 10)
     A, B = rng.random((40, 25)).astype("f4"), rng.random((30, 25)).astype("f4")
-    bounds = distance_bounds(oracle, A, np.vstack([A, B]))
+    bounds = bounds_of(oracle, A, np.vstack([A, B]))
     assert np.all(bounds.lower <= bounds.upper)
     assert np.max(np.diagonal(bounds.lower)) < 1e-6
 

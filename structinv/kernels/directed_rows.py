@@ -11,7 +11,7 @@ from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of
 from ..oracles.checked_oracle import tangents_of
-from ..regions.inner_products import Stack, fill_tables
+from ..regions.inner_products import Stack, fill_table
 from ..utils.matrices import floating
 from ..utils.resources import check_memory
 from .base import Kernel
@@ -130,12 +130,12 @@ class DirectedKernel(Kernel):
             left = right if same else left.in_double()
         out = np.empty((len(left.numbers), len(right.numbers)), dtype=dtype)
 
-        def make(rows: slice, columns: slice) -> tuple[np.ndarray]:
+        def make(rows: slice, columns: slice) -> np.ndarray:
             tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=dtype)
             self._fill(left.part(rows), right.part(columns), tile)
-            return (tile,)
+            return tile
 
-        fill_tables((out,), left.stack.size * right.stack.size, same, make)
+        fill_table(out, left.stack.size * right.stack.size, same, make)
         return out
 
     def _tangents(self, X: np.ndarray) -> np.ndarray:

@@ -140,7 +140,7 @@ class SetKernel(Kernel):
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), dtype=X.dtype)
         compared = self._compared(X, X if same else Y)
-        distances, _ = table(compared, len(X), len(Y), same)
+        distances = table(compared, len(X), len(Y), same)
         return self._of_squares(np.square(distances, out=distances))
 
     def diagonal(self, X):

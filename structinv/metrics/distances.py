@@ -14,7 +14,7 @@ from ..oracles.checked_oracle import region_of, tangent_planes
 from ..oracles.columns import with_numbers
 from ..regions import Region
 from ..regions.base import SquaredDistances, between
-from ..regions.inner_products import fill_tables
+from ..regions.inner_products import fill_table
 from ..utils import plugins
 from ..utils.parameters import brief, check_boolean, check_integer, columns_of
 from ..utils.resources import check_memory
@@ -25,14 +25,6 @@ _AT_ONCE = 2**24
 SIDES = ("one", "two", "mean")
 
 Make = Callable[[InvarianceOracle, np.ndarray], Region]
-
-
-class DistanceBounds(NamedTuple):
-    """Distances of the points found, lower bounds, and whether both are equal."""
-
-    upper: np.ndarray
-    lower: np.ndarray
-    exact: bool
 
 
 def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two") -> np.ndarray:
@@ -114,7 +106,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     >>> slow.fit(signals, y).predict([[4.0, 1.0]])
     array([0])
     """
-    return distance_bounds(oracle, X, Y, sides).upper
+    return _distances(oracle, X, Y, sides, region_of)
 
 
 def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two") -> np.ndarray:
@@ -171,7 +163,7 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
            [2.619, 0.   , 6.164],
            [0.926, 0.831, 0.   ]])
     """
-    return distance_bounds(oracle, X, Y, sides, True).upper
+    return _distances(oracle, X, Y, sides, tangent_planes)
 
 
 def nearest(
@@ -248,26 +240,21 @@ def nearest(
         rows = X[first : first + step]
         if first:
             whole = whole.others(oracle, rows, make)
-        distances, _ = table(whole, len(rows), len(Y), False)
+        distances = table(whole, len(rows), len(Y), False)
         part = slice(first, first + step)
         numbers[part] = _smallest(distances, int(k))
         found[part] = np.take_along_axis(distances, numbers[part], axis=1)
     return found, numbers
 
 
-def distance_bounds(
-    oracle: InvarianceOracle, X: Any, Y: Any, sides: str = "two", tangents: bool = False
-) -> DistanceBounds:
-    """Return distances of sets, or of tangent planes, with lower bounds."""
+def _distances(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, make: Make) -> np.ndarray:
+    """Return distances of the sets that `make` returns."""
     check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
     same, oracle = Y is None or Y is X, with_numbers(oracle, columns_of(X))
     X, Y = _rows(X, None if same else Y)
-    tables = 1 if tangents else 2
-    check_memory("a distance matrix", tables * len(X) * len(Y) * X.itemsize, "pass fewer samples")
-    compared = compare(oracle, X, Y, sides, tangent_planes if tangents else region_of)
-    found, least = table(compared, len(X), len(Y), same)
-    return DistanceBounds(found, least, compared.exact)
+    check_memory("a distance matrix", len(X) * len(Y) * X.itemsize, "pass fewer samples")
+    return table(compare(oracle, X, Y, sides, make), len(X), len(Y), same)
 
 
 def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -317,11 +304,6 @@ class Comparison(NamedTuple):
     right: Region
     sides: str
     step: np.ndarray
-
-    @property
-    def exact(self) -> bool:
-        """True if distances are exact up to rounding."""
-        return self.right.exact_between if self.sides == "two" else self.right.exact_from_points
 
     def distances(self, rows: slice, columns: slice) -> SquaredDistances:
         """Return distances between some rows of both sides: roots of squared distances."""
@@ -392,30 +374,24 @@ def _compared(
     return Comparison(X + step, right.moved(step), sides, step)
 
 
-def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Compute distances and their lower bounds, (n, m) each, in several threads.
-
-    Returns `found, least` (n, m).
-    """
+def table(compared: Comparison, n: int, m: int, same: bool) -> np.ndarray:
+    """Compute distances of shape (n, m), in several threads."""
     found = np.empty((n, m), dtype=compared.right.centers.dtype)
-    least = found if compared.exact else np.empty_like(found)
-    tables = (found,) if least is found else (found, least)
 
-    def make(rows: slice, columns: slice) -> tuple[np.ndarray, ...]:
-        return compared.distances(rows, columns)[: len(tables)]
+    def make(rows: slice, columns: slice) -> np.ndarray:
+        return compared.distances(rows, columns).upper
 
     # The error below replaces NumPy's warnings.
     with np.errstate(over="ignore", invalid="ignore"):
-        fill_tables(tables, compared.numbers_a_pair(), same and compared.sides != "one", make)
-    if not all(plugins.all_finite(each) for each in tables):
+        fill_table(found, compared.numbers_a_pair(), same and compared.sides != "one", make)
+    if not plugins.all_finite(found):
         raise ValueError(
             "distances must be finite, got NaN or infinity: rescale the features, since X or its "
             "perturbed samples are too large"
         )
     if same:
-        for each in tables:
-            np.fill_diagonal(each, 0.0)
-    return found, least
+        np.fill_diagonal(found, 0.0)
+    return found
 
 
 def _roots(squares: SquaredDistances) -> SquaredDistances:

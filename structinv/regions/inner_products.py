@@ -87,31 +87,28 @@ _TILES_AT_ONCE = 4
 _COST = 16
 
 
-def fill_tables(
-    tables: tuple[np.ndarray, ...],
-    numbers: int,
-    mirrored: bool,
-    make: Callable[[slice, slice], tuple[np.ndarray, ...]],
+def fill_table(
+    table: np.ndarray, numbers: int, mirrored: bool, make: Callable[[slice, slice], np.ndarray]
 ) -> None:
-    """Fill tables of the same pairs tile by tile, in several threads.
+    """Fill a table of pairs tile by tile, in several threads.
 
-    Each thread uses one BLAS thread. Tiles depend on the sizes alone, so tables do not depend on the
-    number of threads.
+    Each thread uses one BLAS thread. Tiles depend on the sizes alone, so the table does not depend on
+    the number of threads.
 
-    Shapes: `tables` (n, m).
+    Shapes: `table` (n, m).
     """
-    n, m = tables[0].shape
+    n, m = table.shape
     parts = tiles(n, m, numbers, mirrored)
 
     def work(part: slice) -> None:
         for rows, columns in parts[part]:
-            for table, tile in zip(tables, make(rows, columns), strict=True):
-                if mirrored and rows == columns:
-                    # Rounding and searches may differ between both sides.
-                    tile = np.triu(tile) + np.triu(tile, 1).T
-                elif mirrored:
-                    table[columns, rows] = tile.T
-                table[rows, columns] = tile
+            tile = make(rows, columns)
+            if mirrored and rows == columns:
+                # Rounding and searches may differ between both sides.
+                tile = np.triu(tile) + np.triu(tile, 1).T
+            elif mirrored:
+                table[columns, rows] = tile.T
+            table[rows, columns] = tile
 
     if len(parts) == 1:
         # For a single tile, threads cost time and save none.
