@@ -34,6 +34,7 @@ from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import IndefiniteKernelWarning
 
 from .margins import lowest_margins, margins
+from .problems import strokes
 
 SHIFTS = Shifts(1, shape=(3, 3), fill="wrap")
 KERNELS = {
@@ -46,27 +47,18 @@ KERNELS = {
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
-def images(n_classes=3, n=30, seed=0, dtype=np.float64):
-    """Return small noisy images with a bright corner, edge or center."""
-    rng = np.random.default_rng(seed)
-    codes = np.arange(n) % n_classes
-    X = 0.6 * rng.standard_normal((n, 9))
-    X[np.arange(n), np.array([0, 1, 4])[codes]] += 1.0
-    return X.astype(dtype), np.array(["arc", "bar", "cap"])[codes]
-
-
 @cache
 def fitted(kernel="rbf", n_classes=3, dtype=np.float64, **parameters):
     """Return a model fitted to shifted images."""
-    X, y = images(n_classes, dtype=dtype)
+    X, y = strokes(n_classes, 30, dtype=dtype)
     model = InvariantSVC(SHIFTS, **KERNELS[kernel], C=5.0, random_state=0, **parameters)
     return model.fit(X, y)
 
 
 @cache
 def regressor():
-    X, _ = images()
-    return InvariantSVR(SHIFTS, gamma=0.1, C=5.0, random_state=0).fit(X, X.sum(axis=1) ** 2)
+    X, _ = strokes(3, 30)
+    return InvariantSVR(SHIFTS, gamma=0.1, C=5.0, random_state=0).fit(X, X.sum(axis=1))
 
 
 def norm_between(model, other):
@@ -232,7 +224,7 @@ def test_gradients_equal_finite_differences(kernel):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_compressed_model_supports_all_methods(n_classes, dtype, tmp_path):
     model = fitted("rbf", n_classes, dtype)
-    X, y = images(n_classes, dtype=dtype)
+    X, y = strokes(n_classes, 30, dtype=dtype)
     before = {
         name: np.array(getattr(model, name)) for name in ("support_", "dual_coef_", "support_vectors_")
     }
@@ -274,7 +266,7 @@ def test_compressed_model_supports_all_methods(n_classes, dtype, tmp_path):
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 def test_certificates_hold_for_the_compressed_model(kernel):
     model = fitted(kernel)
-    X, y = images(seed=1)
+    X, y = strokes(3, 30, seed=1)
     small = model.compress(n_support=15)
     certificate = small.certify(X, y)
     least = lowest_margins(small, SHIFTS.orbit(X), y)
@@ -294,7 +286,7 @@ def test_the_error_of_a_copy_of_a_copy_is_that_of_the_last_compression():
 
 
 def test_later_fits_ignore_the_compression():
-    X, y = images()
+    X, y = strokes(3, 30)
     model = InvariantSVC(SHIFTS, gamma=0.1, C=5.0, warm_start=True, random_state=0).fit(X, y)
     small = model.compress(n_support=10)
     again = small.fit(X, y)
@@ -307,7 +299,7 @@ def test_later_fits_ignore_the_compression():
 
 
 def test_a_budget_is_a_fit_that_is_compressed_and_knows_its_gap():
-    X, y = images()
+    X, y = strokes(3, 30)
     model = fitted()
     small = fitted(max_support_vectors=15)
     by_hand = model.compress(n_support=15)
@@ -334,7 +326,7 @@ def press(*_):
 
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interrupt):
-    X, y = images()
+    X, y = strokes(3, 30)
     monkeypatch.setattr(compression, "moved_points", press)
     model = clone(fitted()).set_params(max_support_vectors=15, on_interrupt=on_interrupt)
     ends = pytest.raises(KeyboardInterrupt) if on_interrupt == "raise" else nullcontext()
@@ -379,7 +371,7 @@ def test_unsupported_models_raise_before_work(monkeypatch):
 
 
 def test_compression_requires_a_positive_semi_definite_kernel():
-    X, y = images(2)
+    X, y = strokes(2, 30)
 
     def bad(A, B):
         return A @ B.T - 0.3 * (A**2) @ (B**2).T
@@ -396,7 +388,7 @@ def test_compression_requires_a_positive_semi_definite_kernel():
 
 
 def test_tables_of_values_are_compressed_by_rows():
-    X, y = images()
+    X, y = strokes(3, 30)
     table = rbf_kernel(X, X, gamma=0.1)
     model = InvariantSVC(kernel="precomputed", C=5.0, tol=1e-10, random_state=0).fit(table, y)
     plain = InvariantSVC(gamma=0.1, C=5.0, tol=1e-10, random_state=0).fit(X, y)
@@ -415,7 +407,7 @@ def test_tables_of_values_are_compressed_by_rows():
 
 def test_regressors_keep_their_mean_and_their_bounds():
     model = regressor()
-    X, _ = images(seed=2)
+    X, _ = strokes(3, 30, seed=2)
     small = model.compress(n_support=25)
     assert small.n_support_.tolist() == [25]
     np.testing.assert_array_equal(small.intercept_, model.intercept_)
@@ -429,7 +421,7 @@ def test_regressors_keep_their_mean_and_their_bounds():
 
 
 def test_representers_of_invariances_stay():
-    X, y = images(2)
+    X, y = strokes(2, 30)
     model = InvariantSVC(
         SHIFTS, gamma=0.1, C=5.0, tol=0.05, invariances=[Gradient()], nu=0.01, random_state=0
     ).fit(X, y)
@@ -457,7 +449,7 @@ def test_machines_of_sequences_keep_their_transitions():
 
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_interrupted_fit_is_not_compressed(monkeypatch, on_interrupt):
-    X, y = images()
+    X, y = strokes(3, 30)
     sweep, sweeps, forbidden = MemberState.sweep, [], []
 
     def sweep_and_press(self, f, out_of_time=never):
