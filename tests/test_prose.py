@@ -220,57 +220,48 @@ def test_text_keeps_the_rules(name):
     assert not [f"{name}:{line}: {rule}: {message}" for line, rule, message in found]
 
 
-def rules_of_module(text):
-    return [(line, rule) for line, rule, _ in of_module(text)]
+LONG = "word " * 26
+SUMMARY = "Kernels " * 10
+PARAMETERS = "Parameters\n----------\nmax_changes : int\n    {}\n"
+TITLE = f'"""\n{SUMMARY}\n======\n\n{{}}\n"""\n'
 
 
-def rules_of_page(text):
-    return [(line, rule) for line, rule, _ in of_page(text)]
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""Kernels of images."""', []),
+        (f'"""{SUMMARY}."""', [(1, "summary-length")]),
+        ('"""What kernels compute."""', [(1, "summary-start")]),
+        ('"""Kernels of images\n\nand words."""', [(1, "summary-period")]),
+        (f'"""Edits.\n\n{PARAMETERS.format("Number of edits.")}"""', []),
+        (f'"""Edits.\n\n{PARAMETERS.format("How many edits.")}"""', [(6, "description-start")]),
+        ('option(help="Of a row.")', [(1, "description-start")]),
+        ('"""Points.\n\nDrawn as they\n  are, once.\n"""', [(3, "words")]),
+        ('raise ValueError(f"{name} is no number")', [(1, "words")]),
+        ('class A:\n    def b(self):\n        """Turn anew."""', [(3, "words")] * 2),
+        ('def _a():\n    """Turn anew."""', []),
+        ('"""Points.\n\n>>> print("turn")\nturn\n"""', []),
+        ('"""There is no limit to `turn`, in turn."""', []),
+        (TITLE.format("Points."), []),
+        (TITLE.format("Points anew."), [(5, "words")]),
+        (TITLE.format(LONG), [(5, "sentence-length")]),
+        ("x = 1\n# %%\n# Points\n# anew.\ny = 2\n", [(4, "words")]),
+        ("x = 1  # %% anew\n# anew\n", []),
+    ],
+)
+def test_rules_of_modules(text, found):
+    assert [(line, rule) for line, rule, _ in of_module(text)] == found
 
 
-def test_summaries_are_short_sentences_that_make_sense_alone():
-    assert rules_of_module('"""Kernels of images."""') == []
-    assert rules_of_module(f'"""{"Kernels " * 10}."""') == [(1, "summary-length")]
-    assert rules_of_module('"""What kernels compute."""') == [(1, "summary-start")]
-    assert rules_of_module('"""Kernels of images"""') == [(1, "summary-period")]
-    assert rules_of_module('"""Kernels of images.\nAnd of words."""') == [(1, "summary-period")]
-
-
-def test_descriptions_of_parameters_and_help_make_sense_alone():
-    parameters = "Parameters\n----------\n{} : int\n    {}\n"
-    for description, expected in {
-        "Number of edits.": [],
-        "How many edits.": [(6, "description-start")],
-    }.items():
-        text = f'"""Edits.\n\n{parameters.format("max_changes", description)}"""'
-        assert rules_of_module(text) == expected
-    assert rules_of_module('option(help="Of a row.")') == [(1, "description-start")]
-
-
-def test_words_are_found_in_public_docstrings_and_messages():
-    assert rules_of_module('"""Points anew."""') == [(1, "words")]
-    assert rules_of_module('"""Points.\n\nDrawn as they\n  are, once.\n"""') == [(3, "words")]
-    assert rules_of_module('raise ValueError(f"{name} is no number")') == [(1, "words")]
-    assert rules_of_module('class A:\n    def b(self):\n        """Turn anew."""') == [(3, "words")] * 2
-    assert rules_of_module('def _a():\n    """Turn anew."""') == []
-    assert rules_of_module('"""Points.\n\n>>> print("turn")\nturn\n"""') == []
-    assert rules_of_module('"""There is no limit to `turn`, in turn."""') == []
-
-
-def test_titles_and_cells_of_gallery_scripts_are_prose():
-    title = f'"""\n{"Kernels " * 10}\n======\n\n{{}}\n"""\n'
-    assert rules_of_module(title.format("Points.")) == []
-    assert rules_of_module(title.format("Points anew.")) == [(5, "words")]
-    assert rules_of_module(title.format("word " * 26)) == [(5, "sentence-length")]
-    assert rules_of_module("x = 1\n# %%\n# Points\n# anew.\ny = 2\n") == [(4, "words")]
-    assert rules_of_module(f"# %%\n# {'word ' * 26}\n") == [(2, "sentence-length")]
-    assert rules_of_module("x = 1  # %% anew\n# anew\n") == []
-
-
-def test_words_and_long_sentences_are_found_in_pages():
-    assert rules_of_page("# Turn\n\n| a | b |\n| anew | `anew` |\n") == [(1, "words"), (4, "words")]
-    assert rules_of_page("```python\nturn = 1\n```\nText.\n") == []
-    long = "word " * 26
-    assert rules_of_page(f"Text.\n\n- {long}\n- Text.\n") == [(3, "sentence-length")]
-    assert rules_of_page(f"{long[:60]}. {long[:60]}. Text") == []
-    assert rules_of_page(f"| {long} |\n") == []
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("# Turn\n\n| a | b |\n| anew | `anew` |\n", [(1, "words"), (4, "words")]),
+        ("```python\nturn = 1\n```\nText.\n", []),
+        (f"Text.\n\n- {LONG}\n- Text.\n", [(3, "sentence-length")]),
+        (f"{LONG[:60]}. {LONG[:60]}. Text", []),
+        (f"| {LONG} |\n", []),
+    ],
+)
+def test_rules_of_pages(text, found):
+    assert [(line, rule) for line, rule, _ in of_page(text)] == found
