@@ -8,15 +8,23 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import accuracy_score
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, RepresenterRegressor
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    TextEditsWarning,
+)
 from structinv.functionals import Gradient
 from structinv.oracles import Box, FDrop, FScale, Shifts
 from structinv.solvers import FrankWolfe, Pegasos, Solution, Status
 
-from .estimator_cases import PREDICTORS
+from .estimator_cases import PREDICTORS, texts
 
 try:
     from sklearn.callback import ProgressBar, ScoringMonitor
@@ -128,7 +136,9 @@ def test_the_seed_decides_every_bit(oracle):
     X = sp.csr_matrix(X)
 
     def coef(seed):
-        model = InvariantLinearSVC(oracle, C=0.1, solver="frank_wolfe", tol=1e-5, random_state=seed)
+        model = InvariantLinearSVC(
+            oracle, C=0.1, solver="frank_wolfe", fit_intercept=False, tol=1e-5, random_state=seed
+        )
         return model.fit(X, y).coef_
 
     assert coef(3).tobytes() == coef(3).tobytes()
@@ -169,6 +179,14 @@ def scores_of(log, name):
     rows = [row for row in log.data if row["task_name"] == "iteration"]
     (whole,) = (row for row in log.data if row["task_name"] == "fit")
     return [row[name] for row in sorted(rows, key=lambda row: row["task_id"])], whole[name]
+
+
+def test_certificates_of_rows_of_length_1_warn_of_edits():
+    mail, labels = texts()
+    model = make_pipeline(TfidfVectorizer(), InvariantLinearSVC(FDrop(1), C=10.0, random_state=0))
+    rows = model.fit(mail, labels)[0].transform(mail)
+    with pytest.warns(TextEditsWarning, match="all rows have Euclidean length 1"):
+        assert 0.5 < model[-1].certify(rows, labels).accuracy <= 1.0
 
 
 @with_callbacks

@@ -12,7 +12,7 @@ from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrb
 from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial
 from structinv.kernels.combinations import Sum
 from structinv.model_selection import select_widths
-from structinv.oracles import Flip, Rotations, Weighted
+from structinv.oracles import Flip, Permutations, Rotations, Weighted
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]
@@ -80,6 +80,8 @@ IMAGES = X.reshape(20, 4, 4)
         (Flip().only_for([1]), 2, X, "oracle must not depend on labels"),
         (Weighted(Flip(), [1.0]), None, X, "weights must have 2 entries"),
         (Weighted(TURNS, [1.0, 1.0]), None, X, "oracle must be finite"),
+        (Permutations((8, 2), axes="both"), 2, X, r"shape must be square for axes='both', got \(8, 2\)"),
+        (Permutations((3, 5)), 2, X, r"shape must match the 16 features, got \(3, 5\)"),
         (TURNS, 0, X, "n_draws must be at least 1 and at most .*, got 0"),
         (Flip(), None, np.full_like(X, np.nan), "NaN"),
         (Flip(), None, X[:, :15], "shape must be .height, width.*15 features"),
@@ -155,6 +157,12 @@ def test_transformers_recommend_reshaping_stacks_of_images(estimator, shape):
                 ask(given)
 
 
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=lambda each: type(each).__name__)
+def test_negative_random_states_are_errors(estimator):
+    with pytest.raises(ValueError, match="random_state must be an integer"):
+        clone(estimator).set_params(random_state=-1).fit(X)
+
+
 # Ridge.
 
 
@@ -164,6 +172,7 @@ def test_transformers_recommend_reshaping_stacks_of_images(estimator, shape):
         (["1.5"] * 20, ValueError, "y must contain numbers, got"),
         (np.full(20, "2020-01-01", dtype="datetime64[D]"), ValueError, "y must contain numbers, got"),
         (None, ValueError, "requires y to be passed"),
+        ([None] * 20, ValueError, "y must contain finite numbers"),
         (Y.reshape(20, 1, 1), ValueError, "dim 3"),
     ],
 )

@@ -143,6 +143,15 @@ def test_a_pickled_objective_goes_on_with_its_solution(name):
     assert again.primal == pytest.approx(cold.primal, rel=2e-3)
 
 
+def test_a_solution_of_another_space_is_refused():
+    objective = OBJECTIVES["members in a kernel's space"]()
+    others = ["graded members of three classes", "a table", "representers and members", "hull"]
+    for name in others:
+        solution = solve(OBJECTIVES[name](), SOLVERS["svmstruct"], random_state=0)
+        with pytest.raises(ValueError, match="warm_start must"):
+            solve(objective, SOLVERS["svmstruct"], warm_start=solution, random_state=0)
+
+
 def test_the_table_and_the_rows_stay_behind():
     # A hundred members a row, a few of which are ever the worst.
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
 from structinv.cli import messages
+from structinv.rows import SlicedRows
 from structinv.utils import jit
 from structinv.utils.printing import Quiet, print_line
 
@@ -78,6 +79,20 @@ def test_no_fit_ends_by_a_lost_stderr(case, name, monkeypatch):
     model = clone(case.estimator).set_params(verbose=1).fit(case.X, case.y)
     assert isinstance(lost, Lost) <= (getattr(lost, "n_writes", 1) > 0)
     assert model.n_iter_ == before.n_iter_
+
+
+@of_each_stream
+def test_passes_over_blocks_and_warnings_do_not_end_a_fit(name, monkeypatch):
+    lose(monkeypatch, name)
+    monkeypatch.setattr("structinv.estimators.base.SECONDS_BETWEEN_LINES", 0.0)
+    X, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
+    model = InvariantLinearSVC(max_seconds=0.01, tol=0.0, verbose=1, memory_limit="40MB")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        # Warnings go to standard error, not to the recorder of pytest.
+        warnings.showwarning = lambda message, *_: print(message, file=sys.stderr)
+        model.fit(SlicedRows(X), y)
+    assert model.solution_.status.value == "time limit"
 
 
 def test_warnings_as_errors_still_end_a_fit():

@@ -145,6 +145,7 @@ def test_parameters_and_families_of_classifiers(model, error, message):
     ("params", "error", "message"),
     [
         ({"loss": "hinge"}, ValueError, "loss"),
+        ({"unlabeled": "?"}, TypeError, "unlabeled"),
         ({"unlabeled": -np.inf}, ValueError, "unlabeled"),
     ],
 )

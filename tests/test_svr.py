@@ -217,6 +217,7 @@ def test_other_changes_may_be_asked_about():
     X, y = numbers()
     model = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, y)
     none, some, more = (model.certify(X, oracle=Box(radius)) for radius in (0.0, 0.1, 0.5))
+    assert "Bounds of 24 predictions" in str(some)
     np.testing.assert_allclose(none.lowest, model.predict(X), atol=1e-12)
     np.testing.assert_array_equal(some.lowest, model.certify(X).lowest)
     assert np.all(more.lowest < some.lowest)

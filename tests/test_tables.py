@@ -482,6 +482,7 @@ def test_large_values_are_not_printed_whole():
     frame = frame.assign(note=[f"secret{i}" for i in range(len(X))])
     for call in (
         lambda: oracles.check_oracle(Box(0.1), frame),
+        lambda: certify(InvariantLinearSVC().fit(X, y), frame, Box(0.1), y),
         lambda: certify(frame, Box(0.1), X, y),
         lambda: InvariantLinearSVC(C=frame).fit(X, y),
         lambda: InvariantLinearSVC(cost=frame).fit(X, y),
