@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 import structinv
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
 from structinv.cli import app
-from structinv.cli.writing import check_folder
+from structinv.cli.output import check_folder
 from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop, Shifts
 
@@ -299,19 +299,27 @@ class TestModelsOfPython:
         expected = model.predict(rows_of(folder / "test.svm")[0])
         np.testing.assert_array_equal([float(line) for line in out.split()], expected)
 
-    def test_kernel_models_and_pipelines_of_rows(self, folder):
-        oracle = Shifts(1, shape=(10, 10))
-        svm = InvariantSVC(oracle, C=0.1, tol=0.1, max_seconds=1.0)
-        for model in (svm, make_pipeline(MaxAbsScaler(), InvariantLinearSVC(FDrop(1), tol=0.1))):
-            X, y = load_svmlight_file(str(folder / "train.svm"), n_features=100)
-            X = X.toarray() if model is svm else X
-            structinv.save(model.fit(X[:40], y[:40]), folder / "python.model")
-            out = (
-                succeed("evaluate", folder / "python.model", folder / "train.svm")
-                if model is not svm
-                else ""
-            )
-            assert out == "" or "ACCURACY" in out
+    @pytest.mark.parametrize(
+        "model",
+        [
+            InvariantSVC(Shifts(1, shape=(10, 10)), C=0.1, tol=0.1, max_seconds=1.0),
+            make_pipeline(MaxAbsScaler(), InvariantSVC(C=0.1, tol=0.1)),
+            InvariantLinearSVC(Shifts(1, shape=(10, 10)), C=0.1, tol=0.1),
+            make_pipeline(MaxAbsScaler(), InvariantLinearSVC(FDrop(1), tol=0.1)),
+        ],
+        ids=["kernel", "kernel in a pipeline", "dense oracle", "linear in a pipeline"],
+    )
+    def test_rows_are_dense_where_the_model_needs_it(self, folder, tmp_path, monkeypatch, model):
+        X, y = rows_of(folder / "train.svm")
+        structinv.save(model.fit(X.toarray()[:40], y[:40]), tmp_path / "m")
+        assert "ACCURACY" in succeed("evaluate", tmp_path / "m", folder / "test.svm")
+        found = succeed("predict", tmp_path / "m", folder / "test.svm", "--certify").split()[::2]
+        test, _ = rows_of(folder / "test.svm")
+        assert [float(label) for label in found] == model.predict(test.toarray()).tolist()
+        if isinstance(model, InvariantSVC):
+            monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 1e4)
+            line = fail("predict", tmp_path / "m", folder / "test.svm")
+            assert "the dense rows of this MODEL would take 0.16 MB, and 0.01 MB are free" in line
 
     def test_columns_have_the_names_of_the_data_frame(self, folder, tmp_path):
         pandas = pytest.importorskip("pandas")

@@ -131,8 +131,9 @@ class TestRows:
             ("a,b\n1,nan\n", "line 2 must have a finite number"),
             ("a,a\n1,2\n", "a header with a different name for each column"),
             ("1,2\n3,4\n", "a header with a different name for each column"),
-            ("1 1:x\n", "data: "),
-            ("1 0:1\n", "pass --zero-based"),
+            ("1 1:1\n\n# 1 1:x\n1 1:x\n1 1:y\n", "data, line 4: .*b'x'"),
+            ("1 1:1\n1 2:1 1:1", "data, line 2: "),
+            ("1 0:1\n", "data, line 1: .*pass --zero-based"),
         ],
     )
     def test_errors(self, tmp_path, content, message):
@@ -203,7 +204,7 @@ def test_a_model_of_rows_refuses_texts(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1 1:2 3000000000:1\n", "numbers of features must be at most 2147483646"),
+        ("1 1:2 3000000000:1\n", "data, line 1: numbers of features must be at most 2147483646"),
         ("a,b,label\n1,2,x\n2,3,\n", "the label of sample 1, counted from 0, is empty"),
     ],
 )

@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import structinv
 from structinv import InvariantLinearSVC
-from structinv.cli import converting
+from structinv.cli import data
 from structinv.datasets import make_mail_like
 from structinv.estimators.row_inputs import block_sizes
 from structinv.rows import RowFolder, RowWriter
@@ -28,7 +28,7 @@ def small_blocks(monkeypatch):
     """Some ten blocks of a fit, and several of a conversion."""
     monkeypatch.setattr(BlockSizes, "values", SMALL)
     monkeypatch.setattr(block_sizes, "__defaults__", (BlockSizes(values=SMALL),))
-    monkeypatch.setattr(converting, "BLOCK_SIZE", 5000)
+    monkeypatch.setattr(data, "BLOCK_SIZE", 5000)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ class TestConvert:
     def test_standard_input(self, folder, tmp_path, monkeypatch):
         stream = io.TextIOWrapper(io.BytesIO((folder / "train.svm").read_bytes()))
         monkeypatch.setattr(sys, "stdin", stream)
-        rows = converting.convert_file(Path("-"), tmp_path / "rows", "float64", None, 1)
+        rows = data.convert_file(Path("-"), tmp_path / "rows", "float64", None, 1)
         assert rows.shape[0] == 300
 
     def test_errors_name_file_and_lines(self, folder, tmp_path):
@@ -133,13 +133,12 @@ class TestConvert:
         path.write_text((folder / "train.svm").read_text() + "1 x:1\n")
         line = fail("convert", path, tmp_path / "rows")
         last = len(path.read_text().splitlines())
-        assert f"{path}, lines " in line
-        assert f" to {last}: " in line
+        assert f"{path}, line {last}: " in line
         assert not (tmp_path / "rows").exists()
         path.write_text("1 0:1\n")
         assert "pass --zero-based" in fail("convert", path, tmp_path / "rows")
         path.write_text("1 101:1\n")
-        assert "lines 1 to 1" in fail("convert", path, tmp_path / "rows", "--n-features", 100)
+        assert "line 1: " in fail("convert", path, tmp_path / "rows", "--n-features", 100)
 
     def test_places(self, folder, tmp_path):
         assert "SOURCE must be a file" in fail("convert", folder / "train", tmp_path / "again")

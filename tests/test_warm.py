@@ -10,15 +10,14 @@ from typer.testing import CliRunner
 
 import structinv
 from structinv.cli import app
-from structinv.cli.warm_jobs import JOBS
-from structinv.cli.warming import Family
+from structinv.cli.warming import JOBS, Family
 
 ROOT = Path(structinv.__file__).parents[1]
 
 # Does all jobs of a family and then a use of it, and prints what the use alone has machine code for.
 COMPARING = """
 import gc, warnings
-from structinv.cli.warm_jobs import JOBS
+from structinv.cli.warming import JOBS
 from structinv.utils.jit import _Deferred
 warnings.simplefilter("ignore")
 
@@ -47,7 +46,7 @@ warming.warm_up(warming.Family.IMAGES, Console())
 """
 # Does that job in a new process, and counts what is compiled.
 SAME_JOB = """
-from structinv.cli.warm_jobs import JOBS
+from structinv.cli.warming import JOBS
 from structinv.utils.jit import compiled_functions
 next(job for job in JOBS if job.name == "smoothness penalties").run()
 print(compiled_functions())

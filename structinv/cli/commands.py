@@ -20,17 +20,32 @@ from ..oracles.images.image_maps import ImageShape
 from ..persistence.model_files import model_bytes
 from ..report.writing import TITLE, page
 from . import options as given
-from .converting import convert_file
-from .data import read, with_tokens
+from .data import convert_file, read, with_tokens
 from .demo import run_demo
-from .messages import one_line_errors, quiet_console, say, status, training_shown
 from .models import data_facts, load_model
-from .predictions import predictions, write_labels
-from .printing import evaluation, print_line, print_text
-from .thresholds import Threshold, threshold_note
-from .training import build, labels_that_change, limit_of_memory, train, why_not_saved
+from .output import (
+    check_output,
+    is_standard,
+    one_line_errors,
+    print_line,
+    print_text,
+    quiet_console,
+    say,
+    status,
+    training_shown,
+    write,
+)
+from .predictions import evaluation, predictions, write_labels
+from .training import (
+    Threshold,
+    build,
+    labels_that_change,
+    limit_of_memory,
+    threshold_note,
+    train,
+    why_not_saved,
+)
 from .warming import Family, warm_up
-from .writing import check_output, is_standard, write
 
 app = typer.Typer(
     help="Train robust classifiers and certify their predictions.",

@@ -6,8 +6,10 @@ import csv
 import json
 import re
 import sys
+from bisect import bisect_left
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -22,9 +24,12 @@ from sklearn.datasets import load_svmlight_file
 from ..datasets import conll_features, load_conll
 from ..datasets.conll import Sentence
 from ..datasets.opening import OPENERS, name_of, opened
-from ..rows import RowFolder
+from ..rows import RowFolder, RowWriter
 from ..utils.texts import listed, shown
+from .output import is_standard
 
+# Bytes of a block of lines.
+BLOCK_SIZE = 1 << 22
 TEXT_KEY = "text"
 _COLUMN_ENDINGS = (".conll", ".iob", ".iob2", ".bio")
 # The start of an SVMlight row: a comment, or a label and the first value.
@@ -97,10 +102,7 @@ def _parsed(
         stream.name = name
         return Samples(name, "sentences", None, sentences=load_conll(stream, labeled=False)[0])
     if format is Format.SVMLIGHT:
-        try:
-            X, y = svmlight_rows(content, first_feature)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+        X, y = svmlight_rows(content, name, first_feature)
         return Samples(name, "rows", X, y, {"first_feature": first_feature})
     try:
         text = content.decode()
@@ -120,18 +122,51 @@ def _format_of(path: Path, content: bytes) -> Format:
 
 
 def svmlight_rows(
-    content: bytes, first_feature: int, n_features: int | None = None, dtype: Any = np.float64
+    content: bytes, name: str, first_feature: int, n_features: int | None = None, n_before: int = 0
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Read rows in SVMlight format, whose features are numbered from 0 or from 1."""
+    """Read SVMlight rows, with features from 0 or from 1; errors name the line."""
+    lines = content.splitlines(keepends=True)
+
+    def read_rows(content: bytes) -> tuple[sparse.csr_matrix, np.ndarray]:
+        stream = BytesIO(content)
+        return load_svmlight_file(stream, n_features=n_features, zero_based=first_feature == 0)
+
+    def fails(number: int) -> bool:
+        with suppress(OverflowError, ValueError):
+            read_rows(b"".join(lines[: number + 1]))
+            return False
+        return True
+
     try:
-        return load_svmlight_file(
-            BytesIO(content), n_features=n_features, zero_based=first_feature == 0, dtype=dtype
-        )
-    except OverflowError:
-        raise ValueError(f"numbers of features must be at most {2**31 - 2}") from None
-    except ValueError as error:
-        hint = ": pass --zero-based" if "Invalid index 0" in str(error) else ""
-        raise ValueError(f"{shown(error, 200).rstrip('.')}{hint}") from None
+        return read_rows(content)
+    except (OverflowError, ValueError) as error:
+        reason = shown(error, 200).rstrip(".")
+        reason += ": pass --zero-based" if "Invalid index 0" in reason else ""
+        if isinstance(error, OverflowError):
+            reason = f"numbers of features must be at most {2**31 - 2}"
+        line = n_before + 1 + bisect_left(range(len(lines)), True, key=fails)
+        raise ValueError(f"{name}, line {line}: {reason}") from None
+
+
+def convert_file(
+    source: Path, folder: Path, dtype: str, n_features: int | None, first_feature: int
+) -> RowFolder:
+    """Write SVMlight rows to a folder, in blocks of lines; return the folder."""
+    if source.is_dir():
+        raise ValueError(f"SOURCE must be a file, got the folder {source}")
+    if is_standard(folder) or folder.exists():
+        raise ValueError(f"FOLDER must be a new folder, got {folder}")
+    n_lines = 0
+    notes = {"first_feature": first_feature, "source": str(source)}
+    with (
+        opened(sys.stdin.buffer if str(source) == "-" else source) as stream,
+        RowWriter(folder, n_features, dtype, notes=notes) as writer,
+    ):
+        while lines := stream.readlines(BLOCK_SIZE):
+            rows = svmlight_rows(b"".join(lines), str(source), first_feature, n_features, n_lines)
+            writer.append(*rows)
+            n_lines += len(lines)
+    return RowFolder(folder)
 
 
 def _json(text: str, name: str, label_key: str) -> Samples:

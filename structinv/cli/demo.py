@@ -17,8 +17,7 @@ from ..estimators import InvariantLinearSVC, InvariantSVC
 from ..inspection import security_curve
 from ..oracles import FDrop, InvarianceOracle, Rotations, Shifts
 from ..other_models import certify
-from .messages import say
-from .writing import check_folder
+from .output import check_folder, say
 
 GUIDE = "https://structinv.github.io/structinv/quickstart.html"
 EDITS = 5

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import get_tags
 
 from ..estimators import InvariantStructuredSVC
@@ -18,6 +19,7 @@ from ..persistence.model_files import read_model
 from ..report.subject import Subject
 from ..report.writing import subject_of
 from ..rows import RowFolder
+from ..utils.resources import check_memory
 from ..utils.texts import listed, shown
 from .data import Format, Samples, read, with_features, with_tokens
 
@@ -49,6 +51,13 @@ class SavedModel:
         """Perturbations of the training."""
         return getattr(layers(self.model).last, "oracle", None) or Identity()
 
+    @property
+    def _takes_sparse(self) -> bool:
+        """True if all estimators in the model, and the perturbations, support sparse rows."""
+        parts = layers(self.model)
+        tags = [get_tags(each).input_tags for each in (*parts.steps, parts.last)]
+        return self.oracle.supports_sparse and all(each.sparse for each in tags)
+
     def samples(
         self, data: Path, label_key: str | None, zero_based: bool | None, ignore_new: bool
     ) -> Samples:
@@ -61,7 +70,12 @@ class SavedModel:
         if samples.kind == "rows":
             names = list(getattr(self.model, "feature_names_in_", ())) or None
             n_features = getattr(self.model, "n_features_in_", samples.X.shape[1])
-            return with_features(samples, {"columns": names, **self.notes}, n_features, ignore_new)
+            samples = with_features(samples, {"columns": names, **self.notes}, n_features, ignore_new)
+            if not sparse.issparse(samples.X) or self._takes_sparse:
+                return samples
+            needed = 8.0 * samples.X.shape[0] * samples.X.shape[1]
+            check_memory("the dense rows of this MODEL", needed, "pass fewer rows of DATA at a time")
+            return replace(samples, X=samples.X.toarray())
         if samples.kind == "texts":
             return samples
         return with_tokens(samples, self.notes.get("n_columns"), self.model.classes_)

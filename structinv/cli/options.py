@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +19,10 @@ class DataType(StrEnum):
     FLOAT64 = "float64"
 
 
-# Panels of `--help`, in this order.
-_DATA = "Data"
-_MODEL = "Model"
-_SOLVER = "Solver"
-_OUTPUT = "Output"
+# Options in the panels of `--help`, in this order.
+_data, _model, _solver, _output = (
+    partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Model", "Solver", "Output")
+)
 
 Data = Annotated[
     Path,
@@ -36,39 +36,32 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", help="A file of fit or of structinv.save.", show_default=False),
+    Path, typer.Argument(metavar="MODEL", help="A file of fit or of structinv.save.", show_default=False)
 ]
 DataFormat = Annotated[
     Format | None,
-    typer.Option(
+    _data(
         "--format",
-        rich_help_panel=_DATA,
         help="Format of DATA. Default: conll for names ending in .conll, .iob, .iob2 or .bio; otherwise"
         " the first line decides.",
     ),
 ]
 LabelKey = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=_DATA,
-        help="JSON key, or column of a table, of the label. Default: that of fit, otherwise label.",
-    ),
+    _data(help="JSON key, or column of a table, of the label. Default: that of fit, otherwise label."),
 ]
 ZeroBased = Annotated[
     bool | None,
-    typer.Option(
+    _data(
         "--zero-based/--one-based",
-        rich_help_panel=_DATA,
         metavar="",
         help="SVMlight: feature numbers start at 0 or at 1. Default: as in fit, otherwise at 1.",
     ),
 ]
 IgnoreNew = Annotated[
     bool,
-    typer.Option(
+    _data(
         "--ignore-new-features",
-        rich_help_panel=_DATA,
         metavar="",
         help="SVMlight rows and tables: ignore features that MODEL lacks. New words of texts and"
         " sentences are always ignored.",
@@ -76,53 +69,31 @@ IgnoreNew = Annotated[
 ]
 ModelOutput = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        rich_help_panel=_OUTPUT,
-        help="Model file to write, or - for standard output.",
-        show_default=False,
-    ),
+    _output("--output", "-o", help="Model file to write, or - for standard output.", show_default=False),
 ]
-LabelOutput = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", rich_help_panel=_OUTPUT, help="File to write, or - for standard output."
-    ),
-]
+LabelOutput = Annotated[Path, _output("--output", "-o", help="File to write, or - for standard output.")]
 ReportOutput = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        rich_help_panel=_OUTPUT,
-        help="HTML file to write, or - for standard output.",
-        show_default=False,
-    ),
+    _output("--output", "-o", help="HTML file to write, or - for standard output.", show_default=False),
 ]
-Title = Annotated[str, typer.Option(rich_help_panel=_OUTPUT, help="Title of the report.")]
+Title = Annotated[str, _output(help="Title of the report.")]
 Sizes = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=_OUTPUT,
+    _output(
         help="Numbers of edits in the table of accuracies, such as 0,1,2,5. Default: 0, and a quarter,"
-        " half and twice the number of the model. That number is always in the table.",
+        " half and twice the number of the model. That number is always in the table."
     ),
 ]
 Examples = Annotated[
     int,
-    typer.Option(
-        "--rows",
-        min=0,
-        rich_help_panel=_OUTPUT,
-        help="Number of rows, texts or sentences whose worst perturbations are shown.",
+    _output(
+        "--rows", min=0, help="Number of rows, texts or sentences whose worst perturbations are shown."
     ),
 ]
 Shape = Annotated[
     str | None,
-    typer.Option(
+    _data(
         "--shape",
-        rich_help_panel=_DATA,
         help="Show rows as images of height x width pixels, such as 28x28, or height x width x channels."
         " Default: images for models of shifts, rotations, scalings, shears and flip, otherwise tables.",
     ),
@@ -130,9 +101,8 @@ Shape = Annotated[
 
 OracleName = Annotated[
     str | None,
-    typer.Option(
+    _model(
         "--oracle",
-        rich_help_panel=_MODEL,
         help="Allowed perturbations. Texts: edit (delete or insert tokens, the default), drop, add or"
         " replace. Rows and sentences: identity (none, the default), fdrop (remove features), fscale"
         " (rescale them by 0.5 to 2), fadd (add features) or fedit (remove features, entirely or in"
@@ -141,28 +111,20 @@ OracleName = Annotated[
     ),
 ]
 MaxChanges = Annotated[
-    int | None,
-    typer.Option(
-        rich_help_panel=_MODEL, help="Maximum number of edits per text, row or token (required)."
-    ),
+    int | None, _model(help="Maximum number of edits per text, row or token (required).")
 ]
 OnlyFor = Annotated[
     str | None,
-    typer.Option(
+    _model(
         "--only-for",
-        rich_help_panel=_MODEL,
         help="Labels whose samples may be perturbed, separated by commas. Default: all labels.",
     ),
 ]
-C = Annotated[
-    float | None,
-    typer.Option("--C", rich_help_panel=_MODEL, help="Weight of the losses (> 0). Default: 1."),
-]
+C = Annotated[float | None, _model("--C", help="Weight of the losses (> 0). Default: 1.")]
 MaxFPR = Annotated[
     float | None,
-    typer.Option(
+    _model(
         "--max-fpr",
-        rich_help_panel=_MODEL,
         help="Two classes: set the threshold so that at most this fraction of false positives remains,"
         " such as 0.01. A random fifth of DATA sets the threshold, and the model is trained on the rest."
         " The label to detect is that of --only-for, otherwise the second label in sorted order."
@@ -171,44 +133,36 @@ MaxFPR = Annotated[
 ]
 SolverName = Annotated[
     str | None,
-    typer.Option(
-        "--solver",
-        rich_help_panel=_SOLVER,
-        help="auto, bmrm, frank_wolfe, interior_point, pegasos, representer or svmstruct.",
+    _solver(
+        "--solver", help="auto, bmrm, frank_wolfe, interior_point, pegasos, representer or svmstruct."
     ),
 ]
 Tol = Annotated[
     float | None,
-    typer.Option(
-        rich_help_panel=_SOLVER,
-        help="Relative duality gap at which training ends. Default: 0.01 for texts, otherwise 0.001.",
+    _solver(
+        help="Relative duality gap at which training ends. Default: 0.01 for texts, otherwise 0.001."
     ),
 ]
 MaxSeconds = Annotated[
     float | None,
-    typer.Option(
-        rich_help_panel=_SOLVER,
+    _solver(
         help="Time limit of training, in seconds. The model at the limit is saved, with a warning that"
-        " has its gap. Default: none.",
+        " has its gap. Default: none."
     ),
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=_SOLVER,
+    _solver(
         help="Memory limit for training on rows, in addition to the rows. Example: 4GB. Default: most of"
-        " the free memory for a folder of rows, otherwise no limit.",
+        " the free memory for a folder of rows, otherwise no limit."
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, rich_help_panel=_SOLVER, help="Seed of the solver's random numbers.")
-]
+Seed = Annotated[int, _solver(min=0, help="Seed of the solver's random numbers.")]
 
 Certify = Annotated[
     bool,
-    typer.Option(
+    _output(
         "--certify",
-        rich_help_panel=_OUTPUT,
         metavar="",
         help="Add a column: yes if the label is certified, that is, no allowed perturbation changes it;"
         " otherwise no. Labels of DATA are not used, so the perturbations of a model with --only-for"
@@ -217,9 +171,8 @@ Certify = Annotated[
 ]
 Scores = Annotated[
     bool,
-    typer.Option(
+    _output(
         "--scores",
-        rich_help_panel=_OUTPUT,
         metavar="",
         help="Add decision values: one column for two classes, otherwise one column per class.",
     ),

@@ -1,4 +1,4 @@
-"""Output of `predict`: labels of rows, of texts and of sentences."""
+"""Results of `evaluate` and `predict`: tables of the report, and labels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from ..datasets.conll import conll_bytes
 from ..estimators import InvariantStructuredSVC
 from ..estimators.row_inputs import in_blocks
 from ..estimators.target_labels import label_name
+from ..model_selection import span_scores
+from ..model_selection.entity_scores import are_spans
 from ..oracles.combinators import OnlyFor
 from ..other_models import certify
+from ..report.sections import accuracy
+from ..report.sentences import SentenceSubject
+from ..report.subject import Subject
 from ..rows import RowSource
 from ..utils.files import written_atomically
+from ..utils.summaries import Table, percent
 from ..utils.texts import shortened, shown, visible
 from .data import Samples
-from .messages import MOST_SHOWN, say, status
 from .models import SavedModel
-from .writing import is_standard
+from .output import MOST_SHOWN, is_standard, say, status
+
+_SPAN_RATES = "precision", "recall", "f1-score"
 
 
 def write_labels(output: Path, parts: Iterator[bytes]) -> None:
@@ -91,3 +98,38 @@ def _certified(model: Any, X: Any) -> list[str]:
     structured = isinstance(model, InvariantStructuredSVC)
     found = model.certify(X) if structured else certify(model, None, X)
     return ["yes" if each else "no" for each in found.correct]
+
+
+def evaluation(subject: Subject) -> list[str]:
+    """Return paragraphs and tables of the report: data, accuracy and classes."""
+    own = subject.certificate(subject.oracle)
+    sections = {
+        "DATA": subject.data(),
+        "ACCURACY": accuracy(subject, own, []),
+        "CLASSES": subject.classes(own),
+    }
+    lines = []
+    for title, content in sections.items():
+        lines.append(f"\n{title}")
+        for each in content:
+            if isinstance(each, Table):
+                lines.append(each.text().lstrip("\n"))
+            # Pictures are HTML.
+            elif type(each) is str:
+                lines.append(shown(each, MOST_SHOWN))
+    if subject.space:
+        lines.append(f"\nNote: {shown(subject.space, MOST_SHOWN)}.")
+    return [*lines, *_spans(subject)]
+
+
+def _spans(subject: Subject) -> Iterator[str]:
+    """Yield precision, recall and F1 of spans, for sentences with labels of spans."""
+    if not isinstance(subject, SentenceSubject) or not are_spans(subject.model.classes_):
+        return
+    found = span_scores(subject.y, [labels.tolist() for labels in subject.model.predict(subject.X)])
+    rows = [
+        (name, str(scores["support"]), *(percent(scores[each]) for each in _SPAN_RATES))
+        for name, scores in found.items()
+    ]
+    yield "\nSPANS"
+    yield Table("", ["type", "spans", "precision", "recall", "F1"], rows).text().lstrip("\n")

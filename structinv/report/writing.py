@@ -195,11 +195,7 @@ def _shape_of(model: Any, given: Any) -> ImageShape | None:
 
 
 def page(
-    subject: Subject,
-    *,
-    n_changes: Sequence[int] | None = None,
-    n_examples: int = 10,
-    title: str = TITLE,
+    subject: Subject, *, n_changes: Sequence[int] | None = None, n_examples: int = 10, title: str = TITLE
 ) -> bytes:
     """Return the content of a report; the arguments are those of `write`."""
     template, today = _template(), _today()

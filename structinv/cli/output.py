@@ -1,14 +1,17 @@
-"""Messages of the command line: one-line errors and warnings, and a spinner."""
+"""Output of the command line: messages, one-line errors, and files."""
 
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import IO, Any, ParamSpec, cast
 
 import numpy as np
@@ -18,9 +21,9 @@ from rich.status import Status
 
 from ..estimators.fit_progress import iterations_shown_by
 from ..other_models.linear_models import without_names
+from ..utils.files import check_writable, write_atomically
 from ..utils.printing import Quiet
 from ..utils.texts import shown
-from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
 
@@ -52,7 +55,7 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
             say("interrupted: no file was written")
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            drop_the_rest_of_the_output()
+            _drop_the_rest()
             raise typer.Exit(141) from None
         except SystemExit as exit:
             # Consoles of rich exit with 1, after they redirect the rest of the output.
@@ -103,3 +106,65 @@ def training_shown() -> Iterator[None]:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     say(f"warning: {message}")
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print one visible line, without the middle of a long one."""
+    print_text(console, shown(text, MOST_SHOWN))
+
+
+def print_text(console: Console, text: str) -> None:
+    """Print visible text without line breaks, also on a narrow terminal."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def is_standard(output: Path) -> bool:
+    """Return True if ``-o`` names standard output."""
+    return str(output) in ("-", "/dev/stdout")
+
+
+def check_output(output: Path, *inputs: Path) -> None:
+    """Raise ValueError before the work if the output is not writable or an input."""
+    if is_standard(output):
+        return
+    for each in inputs:
+        if output.exists() and each.exists() and output.samefile(each):
+            raise ValueError(f"--output must differ from {each}, which is an input")
+    if output.is_dir():
+        raise ValueError(f"--output must be a file, got the folder {output}")
+    if not output.parent.is_dir():
+        raise ValueError(f"--output must be in an existing folder, got {output}: create {output.parent}")
+    check_writable(output)
+
+
+def check_folder(out: Path) -> None:
+    """Raise ValueError before the work if ``--out`` cannot be created or written."""
+    there = next((each for each in (out, *out.parents) if each.exists()), out)
+    if not there.is_dir():
+        raise ValueError(f"--out must be a new or existing folder, but {there} is a file")
+    try:
+        # Permissions are not enough: even an administrator cannot write to a read-only file system.
+        with tempfile.TemporaryDirectory(dir=there):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"--out must be a writable folder, but {there} is not writable: {error.strerror}"
+        ) from None
+
+
+def write(output: Path, content: bytes) -> None:
+    """Write a file atomically, or write the bytes to standard output."""
+    if is_standard(output):
+        typer.echo(content, nl=False)
+        sys.stdout.flush()
+    else:
+        write_atomically(output, content)
+
+
+def _drop_the_rest() -> None:
+    """Redirect standard output to the null device after a broken pipe.
+
+    The interpreter flushes standard output at its end, which would raise again.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
