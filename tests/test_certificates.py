@@ -208,19 +208,6 @@ def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
         assert all_members(bound, again)
 
 
-@pytest.mark.parametrize("oracle", [None, FDrop(0), FScale(3, 1.0, 1.0), Box(0.0)], ids=str)
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_without_perturbations_all_correct_samples_are_certified(oracle, n_classes):
-    X, y = mails(n_classes=n_classes)
-    model = InvariantLinearSVC(oracle, random_state=0).fit(X, y)
-    certificate = model.certify(X, y)
-    assert certificate.accuracy == certificate.attacked_accuracy == model.score(X, y)
-    codes = np.searchsorted(model.classes_, y)
-    clean = [margins(model, x[None], code)[0] for x, code in zip(X, codes, strict=True)]
-    np.testing.assert_allclose(certificate.margins, clean, rtol=0, atol=1e-11)
-    assert np.array_equal(model.worst_case(X, y), X)
-
-
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_a_margin_of_zero_is_not_correct(n_outputs):
     model = made(np.zeros((n_outputs, D)), np.zeros(n_outputs), FDrop(1))

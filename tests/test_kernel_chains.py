@@ -13,7 +13,7 @@ from structinv.dual.labeling_state import LabelingState
 from structinv.dual.labeling_steps import ascend_blocks
 from structinv.dual.plane_cache import PlaneCache
 from structinv.estimators.kernel_machine import compacted
-from structinv.kernels import Gaussian, Linear
+from structinv.kernels import Gaussian
 from structinv.oracles import Identity
 from structinv.solvers import BMRM, REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
 from structinv.solvers.stored_planes import packed, unpacked
@@ -21,7 +21,6 @@ from structinv.solvers.warm_start import fitting, sound_start
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
-from structinv.structures.bound import predicted
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
@@ -104,30 +103,6 @@ def test_every_record_brackets_the_optimum(solver, cache_mb):
     stop = Gap(1e-6) | Iterations(12)
     solution = solve(this, REGISTRY[solver](), stop, random_state=0, check_always=True)
     assert_brackets(solution, optimum("only_for-union", "gaussian"))
-
-
-@every_case
-def test_a_linear_kernel_agrees_with_linear_functions(name):
-    X, y, _, weights = chain_rows()
-    this = problem(name, Linear())
-    term = WorstCase(X, y, ORBIT_CASE[name].oracle, Sequence(), 4.0 * weights, layout=LAYOUT, cost=COST)
-    linear = ExplicitSpace(D, LABELS, n_pairwise=N_EXTRA)
-    wanted = solve(Objective(linear, [term]), SVMStruct(), Gap(1e-9), random_state=0)
-    found = solve(this, SVMStruct(), Gap(1e-9), random_state=0)
-    rough = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
-    assert found.primal == pytest.approx(wanted.primal, rel=1e-7)
-    assert_brackets(rough, wanted.primal)
-    np.testing.assert_allclose(found.f.pairwise, linear.pairwise(wanted.f), atol=1e-3)
-    fresh = np.random.default_rng(3).standard_normal((40, D))
-    scores = found.f.function()(fresh)
-    np.testing.assert_allclose(scores, fresh @ linear.weights(wanted.f).T, atol=1e-3)
-    layout = Layout.of_lengths([5] * 8)
-    np.testing.assert_array_equal(
-        predicted(Sequence(), LABELS, scores, found.f.pairwise, layout),
-        predicted(
-            Sequence(), LABELS, fresh @ linear.weights(wanted.f).T, linear.pairwise(wanted.f), layout
-        ),
-    )
 
 
 def test_operations_are_those_of_dense_arrays():

@@ -2,8 +2,6 @@
 
 import re
 import warnings
-from functools import cache
-from itertools import product
 
 import cvxpy as cp
 import numpy as np
@@ -24,7 +22,6 @@ from structinv.oracles.union import Union
 from structinv.solvers import FrankWolfe, Pegasos, Status
 from structinv.spaces.kernel_space import KernelSpace
 
-from .covering import slow_unless
 from .kernel_problems import over_members
 from .margins import lowest_margins, margins
 from .problems import Nudges, strokes
@@ -56,46 +53,9 @@ def optimum(function, y, orbit, weight):
     return over_members(function, orbit, n_outputs, loss)
 
 
-@cache
-def best(kernel, n_classes):
-    """`optimum` of the shifts of the strokes at C = 0.5."""
-    X, y = strokes(n_classes)
-    return optimum(KERNELS[kernel][1], y, SHIFTS.orbit(X), 0.5)
-
-
 def scores(model, Z):
     """The decision function as (n, n_outputs)."""
     return model.decision_function(Z).reshape(len(Z), -1)
-
-
-PRECISIONS = {
-    "svmstruct": (1e-10, 1e-4),
-    "frank_wolfe": (1e-9, 1e-4),
-    "bmrm": (1e-9, 1e-4),
-    "pegasos": (1e-4, 1e-2),
-}
-
-
-# Pegasos takes as many passes as all others together.
-@pytest.mark.parametrize(
-    ("solver", "n_classes", "kernel"),
-    slow_unless(
-        lambda solver, n_classes, kernel: solver != "pegasos" or n_classes == 2,
-        list(product(PRECISIONS, [2, 3], KERNELS)),
-    ),
-)
-def test_every_solver_finds_the_optimum_over_the_orbits(solver, n_classes, kernel):
-    tol, near = PRECISIONS[solver]
-    X, y = strokes(n_classes)
-    value, f = best(kernel, n_classes)
-    model = InvariantSVC(
-        SHIFTS, **KERNELS[kernel][0], C=0.5, solver=solver, tol=tol, random_state=0
-    ).fit(X, y)
-    assert model.solution_.status is Status.CONVERGED
-    assert model.solution_.dual <= value * (1 + 1e-8)
-    assert value * (1 - 1e-8) <= model.solution_.primal <= value * (1 + 1.1 * tol + 1e-8)
-    found = scores(model, SHIFTS.orbit(X).reshape(-1, 9))
-    np.testing.assert_allclose(found, f, atol=near)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -204,22 +204,6 @@ def test_steps_in_closed_form_are_for_rows_that_nothing_changes():
         assert why in refusals(term, where, epsilon)["tube"]
 
 
-def test_losses_are_those_of_the_formula():
-    X, y, _ = rows()
-    problem = objective(Identity(), intercept=False)
-    (term,), space = problem.terms, problem.space
-    f = np.random.default_rng(1).standard_normal(D)
-    wanted = np.maximum(0.0, np.abs(y - X @ f) - EPSILON)
-    assert {-1.0, 1.0} <= set(np.sign(y[wanted > 0]))
-    for found in term.values(space, f):
-        np.testing.assert_allclose(found, wanted, atol=1e-12)
-    planes = term.planes(space, f)
-    np.testing.assert_allclose(planes.plane_values, wanted, atol=1e-12)
-    np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), wanted, atol=1e-12)
-    at_zero = term.values(space, space.zeros())[0]
-    np.testing.assert_allclose(at_zero, np.maximum(0.0, np.abs(y) - EPSILON))
-
-
 def test_targets_within_the_tube_need_no_function():
     solution = solve(objective(Identity(), epsilon=100.0), FrankWolfe(), Gap(1e-6), random_state=0)
     assert solution.status is Status.CONVERGED
