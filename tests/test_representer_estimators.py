@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVR
 
 from structinv import InvariantSVC, LapSVC, RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import (
@@ -138,20 +138,6 @@ def test_the_value_of_regression_is_cvxpys(loss, bias):
     converged(model.fit(X, y))
     assert model.solution_.primal == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(model.predict(X), f, atol=1e-3)
-
-
-def test_without_weight_of_the_families_it_is_svc():
-    X, y = data(60, n_unlabeled=0)
-    Z, _ = data(30, seed=5)
-    model = RepresenterClassifier(
-        gamma=GAMMA, invariances=[Gradient()], nu=0, loss="hinge", C=0.7, bias=True, tol=1e-9
-    )
-    theirs = SVC(gamma=GAMMA, C=0.7, tol=1e-10).fit(X, y)
-    converged(model.fit(X, y))
-    np.testing.assert_allclose(model.decision_function(Z), theirs.decision_function(Z), atol=1e-4)
-    assert model.intercept_ == pytest.approx(theirs.intercept_, abs=1e-4)
-    plain = clone(model).set_params(invariances=()).fit(X, y)
-    np.testing.assert_allclose(plain.decision_function(Z), model.decision_function(Z), atol=1e-4)
 
 
 def test_without_families_it_is_kernel_ridge_or_svr():

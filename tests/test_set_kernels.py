@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 
 from structinv import (
@@ -182,20 +181,6 @@ def test_eigenvalues_are_those_of_a_subset_of_many_rows(monkeypatch):
     monkeypatch.setattr(indefinite, "MOST_ROWS", 20)
     with pytest.warns(IndefiniteKernelWarning, match="on 20 of the training rows"):
         InvariantSVC(kernel=WIDE).fit(X, y)
-
-
-def test_scikit_learn_supports_set_kernels():
-    table = WIDE(X)
-    by_table = SVC(kernel="precomputed").fit(table, y)
-    by_kernel = SVC(kernel=WIDE).fit(X, y)
-    np.testing.assert_array_equal(by_table.predict(WIDE(NEW, X)), by_kernel.predict(NEW))
-    whole = psd_corrected(WIDE, X, "clip")
-    machine = SVC(kernel=whole).fit(X, y)
-    table = SVC(kernel="precomputed").fit(whole(X), y)
-    np.testing.assert_array_equal(machine.predict(NEW), table.predict(whole(NEW, X)))
-    # scikit-learn asks a callable about one pair at a time.
-    features = Nystroem(kernel=WIDE, n_components=5, random_state=0).fit_transform(X[:12])
-    assert features.shape == (12, 5)
 
 
 def test_landmark_features_warn_of_and_correct_indefinite_kernels():

@@ -150,8 +150,8 @@ LAWS = [TangentDistributionKernel, VicinalKernel]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def rows(n, d=5, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
+def rows(n, d=5, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
 
 
 def turns(X):
