@@ -1,6 +1,5 @@
 """The command line: training, evaluation, predictions, explanations, and models of Python."""
 
-import errno
 import json
 import os
 import pickle
@@ -359,11 +358,10 @@ class TestDemo:
         assert "InvariantSVC" in result.stdout
         assert not (tmp_path / "plots").exists()
 
-    @pytest.mark.parametrize("out", ["file", "file/plots", "file/more/plots"])
-    def test_a_file_in_its_place(self, tmp_path, out, monkeypatch):
+    def test_a_file_in_its_place(self, tmp_path, monkeypatch):
         monkeypatch.setattr("structinv.cli.demo._mail_models", None)
         (tmp_path / "file").touch()
-        line = fail("demo", "--out", tmp_path / out)
+        line = fail("demo", "--out", tmp_path / "file" / "more" / "plots")
         assert f"--out must be a new or existing folder, but {tmp_path / 'file'} is a file" in line
 
     @pytest.mark.skipif(
@@ -377,27 +375,14 @@ class TestDemo:
 
 
 @posix_only
-class TestPipes:
-    @pytest.fixture
-    def process(self, folder):
-        """A command whose output nobody reads."""
-        command = [
-            sys.executable,
-            "-m",
-            "structinv",
-            "evaluate",
-            folder / "rows.model",
-            folder / "test.svm",
-        ]
-        pipe = subprocess.PIPE
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment)
-
-    def test_a_reader_that_goes_away(self, process):
-        process.stdout.close()
-        assert process.wait() == 141
-        assert process.stderr.read() == b""
-        process.stderr.close()
+def test_a_reader_that_goes_away(folder):
+    command = [sys.executable, "-m", "structinv", "evaluate", folder / "rows.model", folder / "test.svm"]
+    environment, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment)
+    process.stdout.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
 
 
 def test_other_encodings(tmp_path):
@@ -411,16 +396,6 @@ def test_other_encodings(tmp_path):
     command[3] = "evaluate"
     done = subprocess.run(command, capture_output=True, env=environment, check=True)
     assert rb"\xe4" in done.stdout
-
-
-def test_full_disks_are_an_error(folder, monkeypatch, tmp_path):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    line = fail("predict", folder / "rows.model", folder / "test.svm", "-o", tmp_path / "labels")
-    assert "No space left" in line
-    assert not any(tmp_path.iterdir())
 
 
 def test_at_most_38_options():

@@ -25,7 +25,6 @@ from structinv.model_selection import detection_scorer
 from structinv.oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, TokenEdits
 
 from .test_cli import succeed, texts_of, write_mails
-from .test_report import written
 from .test_text_pipelines import edited
 
 WORDS = {"spam": ["cheap", "pills", "money"], "ham": ["meeting", "notes", "lunch"]}
@@ -182,21 +181,6 @@ def test_there_are_no_rates_for_three_classes_or_for_data_of_one():
     assert rates_of(model, X[1::2], y[1::2]) is None
     three = InvariantTextClassifier(C=0.1, random_state=0).fit(X, np.arange(80) % 3)
     assert rates_of(three, X, np.arange(80) % 3) is None
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_report_has_the_rates_for_all_kinds_of_edits(tmp_path):
-    X, y = texts()
-    model = model_of_texts(only_for="spam")
-    found = rates_of(model, X, y)
-    text = written(tmp_path, model, X, y).texts["classes"]
-    assert "Detection rates of spam, the only perturbed label, in 40 texts." in text
-    for name in ("up to 1 deleted", "up to 1 inserted", "up to 1 replaced"):
-        certified = 100 * found.certified[name][-1]
-        row = text[text.index(f"{name}|of predict|") :]
-        row = row[row.index("for 5 %|") :].split("|")
-        assert row[4] == f"{certified:.1f} %"
-    assert "for 0.1 %|not measurable|" in text
 
 
 def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):

@@ -12,23 +12,9 @@ import scipy.sparse as sp
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
-from structinv import (
-    InvariantLinearSVC,
-    InvariantSVC,
-)
-from structinv.inspection import (
-    WorstCasesDisplay,
-    name_changes,
-)
-from structinv.oracles import (
-    Box,
-    FDrop,
-    FiniteOracle,
-    Identity,
-    Rotations,
-    Shifts,
-    check_oracle,
-)
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.inspection import WorstCasesDisplay, name_changes
+from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Rotations, Shifts, check_oracle
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -193,6 +179,8 @@ class TestWorstCases:
             (np.ones((1, 6)), np.ones((1, 6)), {"shape": (2, 2)}, "6 features of X, got .*4 values"),
             (np.ones((1, 8)), np.ones((1, 8)), {"shape": (2, 2, 2)}, "1 or 3 channels"),
             (np.ones((2, 4)), np.ones((2, 4)), {"titles": ["a"]}, "titles.*2 images, got 1"),
+            (np.ones((1, 4)), np.ones((1, 4)), {"changes": ["a", "b"]}, "changes.*1 images, got 2"),
+            (np.ones((1, 4)), np.ones((1, 4)), {"margins": [1.0]}, r"margins must have shape \(1, 2\)"),
         ],
     )
     def test_wrong_arguments_are_named(self, originals, changed, options, message):

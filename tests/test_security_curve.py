@@ -1,5 +1,6 @@
 """Detection rates under attack, against attacks that are all tried."""
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -41,6 +42,7 @@ CERTIFIED = [
 ]
 
 
+@cache
 def models():
     plain = LinearSVC(C=0.1, random_state=0).fit(X[::2], Y[::2])
     robust = InvariantLinearSVC(FAdd(2).only_for("bad"), C=0.1, random_state=0).fit(X[::2], Y[::2])

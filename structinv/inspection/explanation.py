@@ -159,15 +159,16 @@ def explain_edit(
         )
     steps, model = with_threshold_zero(model)
     names = _names(model, steps, feature_names)
-    if steps:
-        _check_one_sample(X)
+    _check_one_sample(model, steps, X)
     for step in steps:
         X = step.transform(X)
-    _check_one_row(model, X)
     label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
-    worst, parts = _worst_case(model, X, label, oracle)
-    edited = _dense_row(model.rows_of(worst))
-    row = _dense_row(model.rows_of(X))
+    if isinstance(model, InvariantTextClassifier):
+        (parts,) = model._worst_case_parts(X, [label], oracle=oracle)
+        worst = [after_edits(parts)]
+    else:
+        parts, worst = None, model.worst_case(X, [label], oracle=oracle)
+    row, edited = (np.ravel(dense(model.rows_of(each))) for each in (X, worst))
     direction, offset, sizes = _margin_direction(model, edited, label)
     changes = direction * (edited - row)
     # A change within the rounding error of a prediction is no edit.
@@ -190,19 +191,6 @@ def explain_edit(
         certified=_certified(model, X, label, oracle),
         parts=parts,
     )
-
-
-def _worst_case(
-    model: InvariantLinearSVC | InvariantTextClassifier,
-    X: Any,
-    label: Any,
-    oracle: InvarianceOracle | None,
-) -> tuple[Any, list[Part] | None]:
-    """Return the worst case of one sample; for a text also its parts."""
-    if not isinstance(model, InvariantTextClassifier):
-        return model.worst_case(X, [label], oracle=oracle), None
-    (parts,) = model._worst_case_parts(X, [label], oracle=oracle)
-    return [after_edits(parts)], parts
 
 
 def _advice(last: Any) -> str:
@@ -232,19 +220,15 @@ def _names(
     return model.column_names() if names_of_steps is None else names_of_steps
 
 
-def _check_one_sample(X: Any) -> None:
-    """Raise an error unless the input of a Pipeline has one sample."""
+def _check_one_sample(
+    model: InvariantLinearSVC | InvariantTextClassifier, steps: list[Any], X: Any
+) -> None:
+    """Raise an error unless X is one sample. The model checks the feature names of a DataFrame."""
     if isinstance(X, str):
         raise TypeError("X must be a list of texts, got a single str; write [text]")
-    if _num_samples(X) != 1:
-        raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
-
-
-def _check_one_row(model: InvariantLinearSVC | InvariantTextClassifier, X: Any) -> None:
-    """Raise ValueError unless X has one row. The model checks the feature names of a DataFrame."""
-    if isinstance(model, InvariantTextClassifier):
+    if not steps and isinstance(model, InvariantTextClassifier):
         as_texts(X)
-    elif not sp.issparse(X) and np.ndim(X) == 1:
+    elif not steps and not sp.issparse(X) and np.ndim(X) == 1:
         raise ValueError(
             f"X must have shape (1, n_features), got shape {np.shape(X)}: pass X[:1], or X.iloc[:1] of "
             "a DataFrame"
@@ -266,10 +250,6 @@ def _certified(
     for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return certified
-
-
-def _dense_row(X: Any) -> np.ndarray:
-    return np.ravel(dense(X))
 
 
 def _margin_direction(
