@@ -115,7 +115,7 @@ def test_cosines_and_sines_equal_numpy(size):
     law = averaged(Reorderings(ORDERS), D)
     templates = size * rows(4, seed=1)
     X = np.random.default_rng(2).standard_normal((50, D))
-    found = mean_waves(Responses(law, templates), X, 8, 0.0) * 2.0
+    found = mean_waves(Responses(law, templates, Identity()), X, 8, 0.0) * 2.0
     # Products by another order of sums differ in their last bits, which large ones feel.
     angles = (X @ law.adjoint(templates).reshape(-1, D).T).reshape(50, -1, 4)
     waves = np.stack([np.cos(angles), np.sin(angles)], axis=3)

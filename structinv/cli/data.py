@@ -22,8 +22,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from ..datasets import conll_features, load_conll
-from ..datasets.conll import Sentence
-from ..datasets.opening import OPENERS, name_of, opened
+from ..datasets.conll import OPENERS, Sentence, name_of, opened
 from ..rows import RowFolder, RowWriter
 from ..utils.texts import listed, shown
 from .output import is_standard

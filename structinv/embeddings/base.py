@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -261,15 +260,6 @@ class KernelFeatures(OrbitFeatures):
         # `sample` contains numbers among the rows without landmarks. Map them to numbers of all rows.
         sample += np.searchsorted(landmarks - np.arange(len(landmarks)), sample, side="right")
         self.kernel_error_ = self._error(X[sample])
-
-
-def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:
-    """Raise TypeError for sparse rows if the rows themselves must be transformed."""
-    if sp.issparse(X):
-        raise TypeError(
-            f"X must be dense for {type(oracle).__name__}, whose transformations are not linear maps: "
-            "pass X.toarray()"
-        )
 
 
 def _ratio(error: float, size: float) -> float:

@@ -10,7 +10,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.changes import Changes
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
-from .base import OrbitFeatures, refuse_sparse
+from .base import OrbitFeatures
 from .responses import Responses, check_templates, mean_steps, unit_templates
 
 # Maximum numbers of rows and of transformed samples for the quantiles.
@@ -116,8 +116,6 @@ class GroupCDF(OrbitFeatures):
         size = -(-self.n_columns_ // bins)
         self.templates_ = unit_templates(self.templates, size, X.shape[1], rng)
         responses = self._responses()
-        if not responses.moves_templates:
-            refuse_sparse(X, self.oracle_)
         most = max(1, min(QUANTILE_ROWS, QUANTILE_MEMBERS // changes.size))
         values = _all_responses(responses, X[np.sort(rng.permutation(X.shape[0])[:most])])
         weights = np.tile(changes.weights, len(values) // changes.size)
@@ -128,13 +126,10 @@ class GroupCDF(OrbitFeatures):
         self.thresholds_[-1, left:] = np.inf
 
     def _responses(self) -> Responses:
-        return self._keep("responses", lambda: Responses(self._changes(), self.templates_))
+        return self._keep("responses", lambda: Responses(self._changes(), self.templates_, self.oracle_))
 
     def _features(self, X: Matrix) -> np.ndarray:
-        responses = self._responses()
-        if not responses.moves_templates:
-            refuse_sparse(X, self.oracle_)
-        return mean_steps(responses, X, self.thresholds_, self.n_columns_)
+        return mean_steps(self._responses(), X, self.thresholds_, self.n_columns_)
 
 
 def _all_responses(responses: Responses, X: Matrix) -> np.ndarray:

@@ -14,7 +14,7 @@ from ..oracles.changes import Changes
 from ..oracles.checked_lists import averaged
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
-from .base import KernelFeatures, refuse_sparse
+from .base import KernelFeatures
 from .responses import Responses, check_templates, draw_templates, mean_waves, spectrum_of
 
 
@@ -158,20 +158,17 @@ class OrbitFourier(KernelFeatures):
         if self.layers == 2:
             self.second_templates_ = draw(normals(self.tau), -(-columns // 2), columns, rng)
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, self.layers)
-        if not self._first().moves_templates:
-            refuse_sparse(X, self.oracle_)
         self._learn_error(X, np.zeros(0, dtype=np.intp), rng)
 
     def _first(self) -> Responses:
-        return self._keep("first", lambda: Responses(self._changes(), self.templates_))
+        return self._keep("first", lambda: Responses(self._changes(), self.templates_, self.oracle_))
 
     def _second(self) -> Responses:
-        changes = averaged(Identity(), self.second_templates_.shape[1])
-        return self._keep("second", lambda: Responses(changes, self.second_templates_))
+        nothing = Identity()
+        changes = averaged(nothing, self.second_templates_.shape[1])
+        return self._keep("second", lambda: Responses(changes, self.second_templates_, nothing))
 
     def _features(self, X: Matrix) -> np.ndarray:
-        if not self._first().moves_templates:
-            refuse_sparse(X, self.oracle_)
         if "second_templates_" not in vars(self):
             return mean_waves(self._first(), X, self.n_columns_, self.phases_[0])
         features = np.empty((X.shape[0], self.n_columns_), dtype=X.dtype)

@@ -11,6 +11,7 @@ from scipy.special import gammaincinv
 
 from ..kernels import Kernel
 from ..kernels.spectral_distributions import Spectrum, normals
+from ..oracles import InvarianceOracle
 from ..oracles.changes import Changes
 from ..utils import plugins
 from ..utils.jit import njit
@@ -116,12 +117,13 @@ class Responses:
     If transformations are linear maps T, the templates are transformed once, as
     ``<T x, w> = <x, T'w>``. Otherwise the rows are transformed.
 
-    Shapes: `templates` (p, d).
+    `oracle` is named in errors. Shapes: `templates` (p, d).
     """
 
-    def __init__(self, changes: Changes, templates: np.ndarray) -> None:
+    def __init__(self, changes: Changes, templates: np.ndarray, oracle: InvarianceOracle) -> None:
         self.changes = changes
         self.templates = templates
+        self._oracle = oracle
         self._moved: dict[tuple[int, Any], np.ndarray] = {}
         self.moves_templates = self._pull_back(slice(0, 1)) is not None
 
@@ -190,6 +192,11 @@ class Responses:
         return self.changes.adjoint(self.templates[part])
 
     def _each_of_members(self, X: Matrix, use: Use) -> None:
+        if sp.issparse(X):
+            raise TypeError(
+                f"X must be dense for {type(self._oracle).__name__}, whose transformations are not "
+                "linear maps: pass X.toarray()"
+            )
         p, d = self.templates.shape
         size = self.changes.size
         templates = self.templates.astype(X.dtype, copy=False)

@@ -1,8 +1,7 @@
 """Model selection: oracles, parameters, labeled folds and scorers."""
 
 from .entity_scores import span_f1_scorer, span_scores
-from .label_scores import labeled_scorer
-from .scorers import certified_accuracy_scorer, detection_scorer
+from .scorers import certified_accuracy_scorer, detection_scorer, labeled_scorer
 from .select_changes import most_robust, select_changes
 from .widths import select_widths
 

@@ -1,4 +1,4 @@
-"""Scorers of certified accuracy and of detection rates for scikit-learn."""
+"""Scorers of certificates, of detection, and of partly labeled data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import get_scorer
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type, checked_weights
-from ..estimators.target_labels import as_labels
+from ..estimators.target_labels import (
+    MISSING,
+    as_labels,
+    labels_equal,
+    without_label,
+)
 from ..estimators.unknown_texts import without_warnings_of_unknown_texts
 from ..inspection.detection import check_max_fpr, detection, positive_label, without_edits
 from ..oracles import Identity, InvarianceOracle
@@ -231,3 +238,68 @@ def _detection_rate(
     found = detection(label, reason, y, unperturbed, {"": perturbed}, [max_fpr])
     rates = {"clean": found.clean, "attacked": found.attacked[""], "certified": found.certified[""]}
     return float(rates[measure][0])
+
+
+def labeled_scorer(
+    scoring: str | Callable[..., float] = "accuracy", *, unlabeled: Any = "auto"
+) -> Callable[..., float]:
+    """Make a scorer that omits unlabeled samples.
+
+    Other scorers, such as `score` of an estimator, count unlabeled samples as errors.
+
+    Parameters
+    ----------
+    scoring : str or callable, default="accuracy"
+        Name of a scorer, or a function of a fitted estimator, X and y, as in `GridSearchCV`.
+    unlabeled : label, "auto" or None, default="auto"
+        Label of unlabeled samples. "auto" is -1, unless `classes_` of the estimator contains it.
+
+    Returns
+    -------
+    callable
+        Function of a fitted estimator, X, y and an optional `sample_weight`, for `scoring` in
+        scikit-learn. It has `set_score_request`, for metadata routing. It raises ValueError if no sample
+        has a label; `PredefinedSplit` avoids such folds.
+
+    See Also
+    --------
+    sklearn.model_selection.PredefinedSplit : Folds, with samples that are never tested.
+    certified_accuracy_scorer : Scorer of certified accuracy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import LapSVC
+    >>> from structinv.model_selection import labeled_scorer
+    >>> X = np.array([[0.0], [0.5], [1.0], [3.0], [3.5], [4.0]])
+    >>> y = [0, -1, -1, 1, -1, -1]
+    >>> model = LapSVC(n_neighbors=1).fit(X, y)
+    >>> labeled_scorer()(model, X, y), round(model.score(X, y), 2)
+    (1.0, 0.33)
+    """
+    return Scorer(_labeled_score, scorer=get_scorer(scoring), unlabeled=unlabeled)
+
+
+def _labeled_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    scorer: Callable[..., float],
+    unlabeled: Any,
+) -> float:
+    check_is_fitted(estimator)
+    labels = column_or_1d(as_labels(y))
+    if isinstance(unlabeled, str) and unlabeled == "auto":
+        # A fold may contain one class only, so the classes of the model define the meaning of -1.
+        unlabeled = None if labels_equal(estimator.classes_, MISSING).any() else MISSING
+    labeled = np.flatnonzero(~without_label(labels, unlabeled))
+    if len(labeled) == 0:
+        raise ValueError(
+            "y must contain at least one label, got only unlabeled rows: use PredefinedSplit"
+        )
+    own = {}
+    if sample_weight is not None:
+        own["sample_weight"] = checked_weights(sample_weight, labels)[labeled]
+    return scorer(estimator, _safe_indexing(X, labeled), labels[labeled], **own)
