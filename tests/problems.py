@@ -353,3 +353,14 @@ class Nudges(FiniteOracle):
 
     def orbit(self, X):
         return np.stack([X, 1.01 * X], axis=1)
+
+
+def check_bounds(model, optimum):
+    """The optimum of another fit lies within the bounds of a model, which are as close as asked for."""
+    found, best = model.solution_, optimum.solution_
+    assert found.status.value == "converged"
+    assert found.dual <= best.primal * (1 + 1e-9)
+    assert found.primal >= best.dual * (1 - 1e-9)
+    assert found.relative_gap <= model.tol
+    duals = [record.dual for record in found.history]
+    assert duals == sorted(duals)

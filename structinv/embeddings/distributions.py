@@ -31,9 +31,8 @@ class GroupCDF(OrbitFeatures):
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        Transformations, either a finite list or a distribution for `n_draws`; by default none. The
-        oracle must not depend on labels.
+    oracle : object
+        Same as in `OrbitFourier`.
     n_components : int, default=100
         Number of columns: `n_bins` for each template; the last template has the remaining columns.
     n_bins : int, default=10
@@ -44,9 +43,8 @@ class GroupCDF(OrbitFeatures):
     templates : {"orthogonal", "gaussian"}, default="gaussian"
         Method to draw directions. "gaussian": independent. "orthogonal": blocks of orthogonal
         directions.
-    n_draws : int, optional
-        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
-        samples of the oracle's list, with their weights.
+    n_draws : object
+        Same as in `OrbitFourier`.
     random_state : int, RandomState or None, default=0
         Seed of templates, drawn transformations and the rows for quantiles.
 
@@ -56,18 +54,8 @@ class GroupCDF(OrbitFeatures):
         Directions of length 1.
     thresholds_ : ndarray of shape (n_templates, n_bins)
         Ascending thresholds; infinite values complete the last row if the last template has fewer.
-    oracle_ : InvarianceOracle
-        The oracle of `fit`.
-    seed_ : int
-        `random_state`, or an integer drawn from it.
-    n_draws_ : int or None
-        `n_draws` of `fit`.
-    n_columns_ : int
-        `n_components` of `fit`.
-    n_features_in_ : int
-        Number of features of `fit`.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features of `fit`; only if all are strings.
+    oracle_, seed_, n_draws_, n_columns_, n_features_in_, feature_names_in_
+        Fitted attributes of `OrbitFourier`.
 
     See Also
     --------

@@ -75,11 +75,8 @@ class OrbitNystroem(KernelFeatures):
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        Transformations, either a finite list or a distribution for `n_draws`; by default none. The
-        oracle must not depend on labels.
-    kernel : Kernel, optional
-        Base kernel k; by default ``Gaussian()``.
+    oracle, kernel : object
+        Same as in `OrbitFourier`, but for any kernel.
     n_components : int, default=100
         Number of landmarks and of columns; at most the number of rows.
     landmarks : {"random", "kmeans"}, default="random"
@@ -87,11 +84,8 @@ class OrbitNystroem(KernelFeatures):
         (Zhang, Tsang and Kwok 2008).
     layers : {1, 2}, default=1
         Number of layers. With 2 the kernel is `structinv.kernels.OrbitDistance` of length scale `tau`.
-    n_draws : int, optional
-        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
-        samples of the oracle's list, with their weights.
-    tau : float, default=1.0
-        Length scale (> 0) of the second layer.
+    n_draws, tau : object
+        Same as in `OrbitFourier`.
     random_state : int, RandomState or None, default=0
         Seed of landmarks and drawn transformations. The transformations are those of
         ``OrbitMean(..., random_state=seed_)``.
@@ -116,18 +110,8 @@ class OrbitNystroem(KernelFeatures):
     min_eigenvalue_ : float or None
         Smallest eigenvalue of the kernel matrix of at most 2000 rows of `fit`, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
-    oracle_ : InvarianceOracle
-        The oracle of `fit`.
-    seed_ : int
-        `random_state`, or an integer drawn from it.
-    n_draws_ : int or None
-        `n_draws` of `fit`.
-    n_columns_ : int
-        `n_components` of `fit`.
-    n_features_in_ : int
-        Number of features of `fit`.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features of `fit`; only if all are strings.
+    oracle_, seed_, n_draws_, n_columns_, n_features_in_, feature_names_in_
+        Fitted attributes of `OrbitFourier`.
 
     See Also
     --------
