@@ -467,17 +467,14 @@ def test_fit_raises_for_invalid_graphs(change, kind, message):
         InvariantStructuredSVC(Graph()).fit(given, labels)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+def test_parameters_out_of_range_raise():
+    for parameters, message in (
         ({"inference": "loopy"}, "inference must be one of"),
         ({"tol": 0.0}, "tol must be above 0 and below 1"),
         ({"max_steps": 0}, "max_steps must be an integer of at least 1"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        InvariantStructuredSVC(Graph(**parameters)).fit(*as_lists(*examples()))
+    ):
+        with pytest.raises(ValueError, match=message):
+            InvariantStructuredSVC(Graph(**parameters)).fit(*as_lists(*examples()))
 
 
 class Overstated(Graph):

@@ -105,17 +105,6 @@ def test_the_gap_bounds_the_distance_to_the_optimum(seed):
         assert working.weights @ (highest - mean) >= optimum - dual_of(working) - 1e-9
 
 
-def test_a_step_between_two_planes_is_exact():
-    # Nearly parallel planes that nothing but their mean can beat: one swap of mass solves it.
-    working = WorkingSet(SPACE, np.ones(1), np.zeros(1))
-    normals = np.array([[10.0, 1.0, 0, 0, 0, 0], [10.0, -0.8, 0, 0, 0, 0]])
-    working.add(normals, np.array([500.0, 500.0]), np.zeros(2, int))
-    f = SPACE.zeros()
-    assert working.ascend(f, 1e-9, 3) <= 1e-9
-    np.testing.assert_allclose(f, [10.0, 0, 0, 0, 0, 0], atol=1e-9)
-    np.testing.assert_allclose(working.alphas, [0.8 / 1.8, 1 / 1.8], atol=1e-9)
-
-
 def test_equal_planes_and_zero_normals_end():
     working = WorkingSet(SPACE, np.array([2.0]), np.zeros(1))
     working.add(np.vstack([np.zeros((2, 6)), np.eye(6)[[0, 0]]]), np.ones(4), np.zeros(4, int))
