@@ -223,21 +223,41 @@ def test_unperturbed_row_is_one_known_point():
     np.testing.assert_array_equal(space.atoms.origins[slots[y[rows] == 0], 1], 0)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
-@pytest.mark.parametrize("cache_mb", [0.1, 0.02, 0.0])
-def test_table_stays_within_the_cache_for_any_dtype(cache_mb, dtype):
+class InDouble(Gaussian):
+    """Kernel with values in float64 for any dtype."""
+
+    def matrix(self, X, Y, norms=None):
+        return super().matrix(X.astype(np.float64), Y.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "precision"),
+    [
+        (Gaussian(60.0), np.uint8, np.float64),
+        (Gaussian(60.0), np.int64, np.float64),
+        (Gaussian(60.0), np.float32, np.float32),
+        (Gaussian(60.0), np.float64, np.float64),
+        (InDouble(60.0), np.float32, np.float64),
+    ],
+)
+@pytest.mark.parametrize("cache_mb", [100.0, 0.1, 0.02, 0.0])
+def test_tables_have_the_precision_of_the_kernel_within_the_cache(kernel, dtype, precision, cache_mb):
     X = np.random.default_rng(0).integers(0, 255, (100, 4)).astype(dtype)
     y = np.arange(100) % 2
-    space = KernelSpace(Gaussian(60.0), 4, cache_mb=cache_mb)
+    space = KernelSpace(kernel, 4, cache_mb=cache_mb)
     this = Objective(space, [WorstCase(X, y, Identity(), Binary(), 1.0)])
-    planes = this.planes(space.zeros())
-    gram = space.gram(planes.normals, planes.normals)
+    normals = this.planes(space.zeros()).normals
+    gram, atoms = space.gram(normals, normals), space.atoms.slots(normals.keys)
+    where, table, extra = space.atoms.rows_of_table(atoms)
+    rows = np.concatenate([table, extra])[where[atoms]][:, space.atoms.places[atoms]]
+    wanted = Gaussian(60.0).matrix(X.astype(float), X.astype(float))
+    sign = np.where(y == 1, 1.0, -1.0)
+    for values in (space.atoms.block(atoms, atoms), space.atoms.square(atoms), rows, gram):
+        assert values.dtype == precision
+        expected = np.outer(sign, sign) * wanted if values is gram else wanted
+        np.testing.assert_allclose(values, expected, atol=1e-5 if precision == np.float32 else 1e-12)
     table = space.atoms.table
     assert (table if table.base is None else table.base).nbytes <= 1e6 * cache_mb
-    sign = np.where(y == 1, 1.0, -1.0)
-    wanted = np.outer(sign, sign) * Gaussian(60.0).matrix(X.astype(float), X.astype(float))
-    np.testing.assert_allclose(gram, wanted, atol=1e-5)
-    assert gram.dtype == (np.float32 if dtype == np.float32 else np.float64)
 
 
 @pytest.mark.parametrize("cache_mb", [100.0, 0.001, 0.0])
@@ -257,30 +277,6 @@ def test_rows_of_two_dtypes_keep_their_precision(dtypes, cache_mb):
     np.testing.assert_allclose(
         f.values()[space.atoms.places[slots]], f.function()(np.vstack([X, Z])), atol=1e-5
     )
-
-
-class InDouble(Gaussian):
-    """Kernel with values in float64 for any dtype."""
-
-    def matrix(self, X, Y, norms=None):
-        return super().matrix(X.astype(np.float64), Y.astype(np.float64))
-
-
-@pytest.mark.parametrize("cache_mb", [100.0, 0.03, 0.0])
-def test_table_has_the_precision_of_the_kernel(cache_mb):
-    X = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
-    space = KernelSpace(InDouble(2.0), 3, cache_mb=cache_mb)
-    this = Objective(space, [WorstCase(X, np.arange(50) % 2, Identity(), Binary(), 1.0)])
-    atoms = space.atoms.slots(this.planes(space.zeros()).normals.keys)
-    wanted = InDouble(2.0)(X, X)
-    found = space.atoms.block(atoms, atoms), space.atoms.square(atoms)
-    where, table, extra = space.atoms.rows_of_table(atoms)
-    rows = np.concatenate([table, extra])[where[atoms]][:, space.atoms.places[atoms]]
-    for values in (*found, rows):
-        assert values.dtype == np.float64
-        np.testing.assert_allclose(values, wanted, atol=1e-14)
-    table = space.atoms.table
-    assert (table if table.base is None else table.base).nbytes <= 1e6 * cache_mb
 
 
 def test_table_changes_to_float64_within_the_cache():
