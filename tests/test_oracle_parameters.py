@@ -1,4 +1,7 @@
-"""Wrong parameters of all oracles raise with their name, wherever oracles are asked first."""
+"""Wrong parameters of all oracles raise with their name, wherever oracles are asked first.
+
+Numbers that are no numbers: `test_parameters.py`.
+"""
 
 import numpy as np
 import pytest
@@ -71,9 +74,7 @@ WRONG_VALUES = [
     (FEdit(1, scale=(2.0, 3.0)), r"scale must be \(low, high\) with low in"),
     (Box(-0.5), "radius"),
     (Box(np.ones(D + 1)), r"radius must be .* shape \(16,\).*\(17,\)"),
-    (Box(np.ones((2, D))), r"radius must be .* shape \(16,\)"),
     (Ellipsoid(np.ones((D + 1, 2))), r"factor must have shape \(16, r\).*\(17, 2\)"),
-    (Ellipsoid(np.ones(D)), r"factor must have shape \(16, r\)"),
     (Ellipsoid(np.full((D, 1), np.nan)), "factor must be finite"),
     (Ellipsoid(lambda X: X), r"factor\(X\) must have shape \(4, 16, r\)"),
     (Ellipsoid(EYE, -1.0), "radius"),
@@ -84,23 +85,15 @@ WRONG_VALUES = [
     (local(n_neighbors=4, n_directions=4), "n_directions must be .* at most 3"),
     (local(n_neighbors=1), "n_neighbors must be at least 2 and at most 40"),
     (local(n_neighbors=41), "at most 40, the number of reference rows"),
-    (local(radius=-1.0), "radius must be at least 0"),
     (local(radius=[1.0, 2.0]), "radius must be one number"),
     (local(reference=REFERENCE[:, :5]), r"reference must have shape \(n_reference, 16\)"),
     (local(reference=np.nan * REFERENCE), "reference must be finite"),
     (Segment(1.5, 2.0), r"low must be at most 1.*low=1.5 and high=2.0"),
     (Segment(0.1, 0.9), "high at least 1"),
-    (Segment(np.nan, 2.0), "low must be a finite number"),
-    (Segment(0.5, np.inf), "high must be a finite number"),
-    (Segment(0.5, 2.0, resolution=1), "resolution must be an integer of at least 2"),
     (Offset(-1.0), "limit must be at least 0, got -1.0"),
-    (Offset(np.nan), "limit must be a finite number"),
-    (Offset(1.0, resolution=0), "resolution"),
     (Trajectory(powers, 2, (0.5, 1.0)), r"interval must contain 0.*\(0.5, 1.0\)"),
     (Trajectory(powers, 2, (1.0, -1.0)), "low <= high"),
     (Trajectory(powers, 2, (-1.0, np.nan)), "interval must be a finite number"),
-    (Trajectory(powers, 0), "degree must be an integer of at least 1, got 0"),
-    (Trajectory(powers, 2, resolution=1), "resolution"),
     (Trajectory(powers, 3), "function must return coefficients of shape"),
     (Trajectory(lambda X: X, 1), r"of shape \(4, 1, 16\), got \(4, 16\)"),
     (Trajectory(lambda X: np.nan * X[:, None], 1), "coefficients that are not finite"),
@@ -112,8 +105,6 @@ WRONG_VALUES = [
     (Rotations(interval=(1, 0)), "interval.*low <= high"),
     (Rotations(10, order=2), "order"),
     (Rotations(10, fill="mirror"), "fill"),
-    (Rotations(interval=(0, 1), resolution=1), "resolution"),
-    (Rotations(10, smoothing=-1), "smoothing"),
     (Rotations(10, spread=0), "spread must be a number above 0"),
     (Shears(0.1, axes=2), "axes"),
     (Shifts(-1), "pixels must be at least 0"),
@@ -128,7 +119,6 @@ WRONG_VALUES = [
     (Permutations((2, 4)), r"shape must match the 16 features, got \(2, 4\) with 8"),
     (Permutations((1, D), "both"), "must be square"),
     (Permutations((4, 4), "columns"), "axes must be one of"),
-    (Permutations((4, 4), noise=-1.0), "noise must be a number of at least 0"),
     (Box(0.1) | FDrop(-1), "max_changes"),
     (Box(-1.0) @ FDrop(1), "radius"),
     (FDrop(-1).only_for(1), "max_changes"),
@@ -155,15 +145,11 @@ WRONG_VALUES = [
     (Flip() @ Shared(Shifts(1)), "each part of @ must perturb each sample"),
 ]
 WRONG_TYPES = [
-    (FDrop(None), "max_changes"),
-    (FAdd(1.5), "max_changes"),
     (FAdd(1, np.ones((D, 1))), "shape"),
     (FAdd(1, allowed="all"), "allowed must be an array of booleans"),
     (FAdd(1, present=1), "present must be True or False"),
     (FEdit(1, drop="no"), "drop must be True or False"),
     (FEdit(1, scale=2.0), "scale must be a pair"),
-    (local(n_directions=True), "n_directions must be an integer"),
-    (local(n_neighbors=4.0), "n_neighbors must be an integer"),
     (local(reference="rows"), "reference must be"),
     (Trajectory(powers, 2, 1.0), "interval must be a pair"),
     (Trajectory("powers", 2), "function must be callable, got 'powers'"),
