@@ -169,23 +169,6 @@ def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
     return Objective(space, [term])
 
 
-def test_marginals_stay_those_of_averages_of_labelings():
-    problem = long_ones()
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(8):
-        state.sweep(f)
-    flow = np.zeros((state.layout.n_rows, LABELS + 1, LABELS))
-    slots, _, rows, before, labels = state._used()
-    flow[rows, before, labels] = state._stored[3][slots]
-    np.testing.assert_allclose(flow.sum(axis=(1, 2)), 1.0, atol=1e-12)
-    inner = np.setdiff1d(np.arange(len(flow)), state.layout.starts)
-    np.testing.assert_allclose(
-        flow[inner - 1].sum(axis=1), flow[inner].sum(axis=2)[:, :LABELS], atol=1e-12
-    )
-    assert np.all(flow[state.layout.starts[:-1], :LABELS] == 0)
-    assert np.all(np.bincount(state.planes().blocks) <= np.diff(state._stored[0]))
-
-
 def test_sequences_with_many_labelings_take_few_sweeps():
     rng = np.random.default_rng(2)
     said = rng.integers(LABELS, size=600)
@@ -202,15 +185,6 @@ def test_sequences_with_many_labelings_take_few_sweeps():
 def of_a_file(problem, solution):
     f, planes = unpacked(problem, packed(problem, solution.f, solution.planes))
     return replace(solution, f=f, planes=planes)
-
-
-def test_planes_are_stored_as_labelings():
-    problem = long_ones()
-    planes = solve(problem, FrankWolfe(), Gap(1e-4), random_state=0).planes
-    arrays = packed(problem, problem.space.zeros(), planes)
-    assert isinstance(planes.normals, LabeledRows)
-    assert {"labeled", "labels"} <= set(arrays)
-    assert not any(name.startswith("points") for name in arrays)
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)

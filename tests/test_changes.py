@@ -294,17 +294,6 @@ class TestDifferences:
         # Each has at most ten of its own.
         assert asked == [0, 1, 2, 3]
 
-    def test_differences_of_permutations_match_those_of_matrices(self):
-        law = averaged(Permutations((4, 1), noise=np.inf), 4, n_draws=12).linear()
-        assert law.permutes
-        found = law.differences()
-        law.permutes = False
-        wanted = law.differences()
-        assert found.size == wanted.size
-        np.testing.assert_array_equal(found.weights, wanted.weights)
-        for one, other in zip(found.maps, wanted.maps, strict=True):
-            np.testing.assert_array_equal(one.toarray(), other.toarray())
-
     def test_too_many_pairs_of_compositions_have_no_matrices(self, monkeypatch):
         law = averaged(Flip() @ Rotations((90, 180, 270)), 9)
         assert law.linear().size == law.size == 8

@@ -42,7 +42,10 @@ def test_operations_are_those_of_dense_arrays(representers, free_degree, cache_m
     model = Model(cache_mb, n_outputs, KERNEL, representers, free_degree)
     space = model.space
     for m, k in ((4, 5), (7, 3), (1, 1)):
+        # Points that belong to no list, beside members.
+        loose, dense_loose = model.rows_of(*model.add_loose(2), [2, 0])
         (left, dense_left), (right, dense_right) = model.mixed(m), model.mixed(k)
+        left, dense_left = space.stack([left, loose]), np.concatenate([dense_left, dense_loose])
         assert space.accepts(left)
         wanted = model.products(dense_left, dense_right)
         np.testing.assert_allclose(space.gram(left, right), wanted, atol=1e-10)
@@ -68,6 +71,7 @@ def test_operations_are_those_of_dense_arrays(representers, free_degree, cache_m
         np.testing.assert_allclose(space.scores(g, mixed), [np.sum(at * dense_f)], atol=1e-10)
         both, dense_both = space.stack([left, right]), np.concatenate([dense_left, dense_right])
         part = model.rng.permutation(len(both))[: m + 1]
+        assert len(space.atoms) == len(np.unique(space.atoms.keys))
         wanted = model.products(dense_both[part], dense_right)
         np.testing.assert_allclose(space.gram(both[part], right), wanted, atol=1e-10)
         model.assert_budget()
@@ -140,29 +144,6 @@ def test_empty_combination_is_zero(representers, free_degree, cache_mb):
         assert len(sum_of_none.support()) == 0
         model.assert_is(sum_of_none, *model.nothing())
     np.testing.assert_allclose(space.scores(f, space.stack([hollow, rows]))[1:], space.scores(f, rows))
-
-
-@every_cache
-def test_points_outside_lists_become_atoms(cache_mb):
-    model = Model(cache_mb)
-    space = model.space
-    total, sum_of_all = space.zeros(), np.zeros((len(model.points), 2))
-    for round_ in range(5):
-        members = model.rng.integers(24, size=3)
-        numbers, keys = model.add_loose(4)
-        numbers = np.r_[numbers, members, numbers[:2]]
-        keys = np.r_[keys, model.key(members), keys[:2]]
-        rows, dense = model.rows_of(numbers, keys, [2, 0, 3, 4])
-        f = space.combine(rows, np.arange(4.0))
-        model.assert_is(f, np.tensordot(np.arange(4.0), dense, 1))
-        np.testing.assert_allclose(space.gram(rows, rows), model.products(dense, dense), atol=1e-12)
-        if round_ % 2:
-            total.values()
-        total += f
-        sum_of_all = model.padded(sum_of_all) + np.tensordot(np.arange(4.0), dense, 1)
-        model.assert_is(total, sum_of_all)
-        model.assert_budget()
-    assert len(space.atoms) == len(np.unique(space.atoms.keys))
 
 
 @every_cache
@@ -441,17 +422,6 @@ def test_tiles_form_the_kernel_matrix(kernel, n, m):
     in_kernel_tiles(kernel, X, Y, use)
     assert np.all(seen == 1)
     np.testing.assert_allclose(found, kernel.matrix(X, Y), rtol=1e-12)
-
-
-def test_sums_do_not_depend_on_threads(monkeypatch):
-    X, Y = points(1500, 2500)
-    weights = np.random.default_rng(1).standard_normal((2500, 4))
-    sums = []
-    for threads in ("1", "2"):
-        monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        sums.append(expand(Gaussian(), X, Y, weights))
-    np.testing.assert_array_equal(*sums)
-    np.testing.assert_allclose(sums[0], Gaussian().matrix(X, Y) @ weights, atol=1e-10)
 
 
 @pytest.mark.parametrize("n", [40, 90])

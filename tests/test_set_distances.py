@@ -30,7 +30,6 @@ from structinv.oracles import (
     Shared,
     Shifts,
     Support,
-    TangentDerivative,
     Trajectory,
     UnitLength,
 )
@@ -41,7 +40,7 @@ from structinv.oracles.union import Union
 from structinv.regions import Points, inner_products
 from structinv.regions.base import RegionUnion
 from structinv.regions.ellipsoids import Ellipsoids
-from structinv.regions.inner_products import Stack, pair_products
+from structinv.regions.inner_products import Stack
 from structinv.regions.least_squares import bounded_minimum
 from structinv.regions.zonotopes import AffineSubspaces, Zonotopes
 
@@ -173,14 +172,6 @@ def test_tangent_distances_against_least_squares():
             left = [step - A @ np.linalg.lstsq(A, step, rcond=None)[0] for A in (both, tangents[j].T)]
             assert two[i, j] == pytest.approx(np.linalg.norm(left[0]), abs=1e-9)
             assert one[i, j] == pytest.approx(np.linalg.norm(left[1]), abs=1e-9)
-
-
-def test_dependent_tangents_count_once():
-    twice = TangentDerivative(np.array([[1.0, 0, 0, 0, 0], [2.0, 0, 0, 0, 0], [0.0] * 5]), 1.0)
-    once = TangentDerivative(np.array([[1.0, 0, 0, 0, 0]]), 1.0)
-    np.testing.assert_allclose(tangent_distance(twice, X, Y), tangent_distance(once, X, Y), atol=1e-12)
-    thrice = TangentDerivative(np.array([[1.0, 0, 0, 0, 0]]), 3.0)
-    np.testing.assert_allclose(set_distance(twice, X, Y), set_distance(thrice, X, Y), atol=1e-9)
 
 
 @pytest.mark.parametrize("sides", ["one", "two", "mean"])
@@ -494,11 +485,3 @@ def test_unions_compare_lists_with_all_others():
     )
     np.testing.assert_allclose(left.between(right).upper, expected)
     np.testing.assert_allclose(right.between(left).upper, expected.T)
-
-
-def test_products_of_pairs_are_inner_products():
-    rng = np.random.default_rng(0)
-    left, right = rng.standard_normal((2, 3, 4)), rng.standard_normal((5, 2, 4))
-    stacks = [Stack.from_vectors(each) for each in (left, right)]
-    np.testing.assert_allclose(pair_products(*stacks), np.einsum("iad,jbd->iajb", left, right))
-    np.testing.assert_allclose(stacks[0].grams, np.einsum("iad,ibd->iab", left, left))
