@@ -99,15 +99,6 @@ def test_all_members_of_a_shared_change_are_one_list(cache_mb):
     assert set(members) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("name", ["union-outside", "budget-graded"])
-def test_a_fit_goes_on_where_another_ended(name):
-    problem = objective(CASE[name])
-    first = solve(problem, FrankWolfe(), Gap(1e-2), random_state=0)
-    again = solve(problem, FrankWolfe(), Gap(1e-6), warm_start=first, random_state=0)
-    assert again.history[0].dual >= first.dual - 1e-9
-    assert again.primal == pytest.approx(best(name), rel=1e-5)
-
-
 N_LABELS, N_FEATURES = 3, 9
 SHIFTS = Shifts(1, shape=(1, N_FEATURES), fill="nearest")
 ORACLES = [Shared(SHIFTS), Budget(FDrop(2)), Shared(SHIFTS) | Budget(FDrop(1))]

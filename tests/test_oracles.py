@@ -25,7 +25,7 @@ from structinv.oracles import (
     check_oracle,
 )
 from structinv.oracles.checked_oracle import bind
-from structinv.oracles.query import Query, Violations, worst_by_support
+from structinv.oracles.query import Query, worst_by_support
 from structinv.oracles.union import Union
 from structinv.structures.decodings import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense, row_dots
@@ -338,22 +338,6 @@ def test_slack_rescaling_multiplies_gains_by_costs(case):
     one, other = bound.worst(ALL_ROWS, margin), bound.worst(ALL_ROWS, slack)
     np.testing.assert_allclose(other.gains, one.gains * slack.competitors.costs, atol=1e-9)
     np.testing.assert_allclose(other.costs, slack.competitors.costs, atol=1e-12)
-
-
-def test_levels_are_stacked_and_masks_merge_rows():
-    bound, question = asked(next(case for case in CASES if type(case.oracle) is FDrop), THREE)
-    worst = bound.worst(ALL_ROWS, question)
-    both = Violations.of_levels([worst, worst])
-    np.testing.assert_array_equal(both.gains[..., 1], worst.gains)
-    assert Violations.of_levels([worst]) is worst
-    mask = np.arange(len(worst.gains)) % 3 == 0
-    parts = [worst.take(np.flatnonzero(each)) for each in (mask, ~mask)]
-    joined, labels = Violations.by_mask(mask, *parts), (question.competitors.codes + 2) % 3
-    np.testing.assert_array_equal(joined.upper, worst.upper)
-    for places in (np.arange(len(mask)), np.array([0, 3, 6]), np.array([1, 2]), np.array([2, 3])):
-        found, wanted = (each.take(places).points(labels[places]) for each in (joined, worst))
-        np.testing.assert_array_equal(dense(found.points), dense(wanted.points))
-        np.testing.assert_array_equal(found.gains, wanted.gains)
 
 
 @pytest.mark.parametrize("by_row", [False, True], ids=["costs of labels", "costs of rows"])

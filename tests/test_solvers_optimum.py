@@ -142,32 +142,6 @@ def test_pegasos_brackets_the_optimum_where_it_projects_often(setting, batch_siz
     assert solution.dual > 0.2 * best
 
 
-def test_pegasos_averages_whole_passes_since_the_last_projection():
-    problem, solver = objective(CASE["box"].oracle), Confined(batch_size=4)
-    asked, planes = [], problem.planes
-
-    def record(f, blocks=None):
-        answer = planes(f, blocks)
-        mass = problem.weights[blocks]
-        asked[-1] += problem.space.combine(answer.normals, mass)
-        return answer
-
-    problem.planes = record
-    state = solver.init(problem, np.random.default_rng(0))
-    widths = []
-    for passes in range(1, 30):
-        # Confined at first, then free: anchors of the confined passes must not be used later.
-        state.radius = 0.3 if passes % 8 == 5 else 10.0
-        asked.append(problem.space.zeros())
-        solver.step(problem, state)
-        f, _, anchored = state.anchor
-        later = passes * state.f - anchored * f
-        np.testing.assert_allclose(later, np.sum(asked[anchored:], axis=0), atol=1e-9)
-        widths.append(passes - anchored)
-    assert max(widths) >= 5
-    assert min(widths[5:]) == 0
-
-
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_reference_reaches_the_optimum(setting):
     best = optimum("box-radii", setting.name)

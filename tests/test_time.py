@@ -303,12 +303,6 @@ def test_no_more_than_a_pass_follows_the_deadline(name, setting, passes, rows_ar
     assert solution.primal == pytest.approx(problem.value(solution.f).upper, rel=1e-12)
 
 
-def test_most_of_the_time_is_used(rows_are_seconds):
-    problem, limit = objective(FDrop(2), SETTING["multiclass"]), 40.0 * N
-    solution = solve(problem, BMRM(), Iterations(10**6) | Seconds(limit), random_state=0)
-    assert solution.seconds >= limit - 2 * N
-
-
 def test_a_value_that_the_loop_has_computed_is_not_computed_again(monkeypatch):
     problem = objective(FDrop(2))
     values, asked = [], problem.value
