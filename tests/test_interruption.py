@@ -216,18 +216,6 @@ def problem(oracle):
     return Objective(ExplicitSpace(X.shape[1]), [WorstCase(X, y, oracle, Binary(), 10.0)])
 
 
-@pytest.mark.parametrize("times", [1, 2, 50])
-def test_interrupted_solve_returns_the_best_function(times):
-    objective = problem(Pressing(0.1, 5, times))
-    solution = solve(objective, FrankWolfe(), Iterations(100), random_state=0)
-    assert solution.status is Status.INTERRUPTED
-    assert solution.dual <= solution.primal
-    assert np.isfinite(solution.primal)
-    # With the first Ctrl-C the value is computed anew, with a second it is that of the last check.
-    if times == 1:
-        assert solution.primal == objective.value(solution.f).upper
-
-
 def test_ctrl_c_in_the_final_check_keeps_the_bounds_of_the_check_before():
     def run(oracle, passes):
         stop = Iterations(passes)
