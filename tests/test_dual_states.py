@@ -10,10 +10,12 @@ from structinv.dual.block_state import BlockState
 from structinv.dual.case import Case
 from structinv.dual.penalty_state import PenaltyState
 from structinv.dual.plane_cache import PlaneCache
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Offset, Segment, TangentDerivative
 from structinv.oracles.affine_hull import BoxHull
 from structinv.solvers import FrankWolfe, Gap, Status, solve
 
 from .dual_problems import HULLS, LABELS, STATES
+from .oracle_cases import FACTOR, RADII, TANGENTS, row_factor, row_tangents
 from .problems import CASE, SETTING, assert_brackets, objective, optimum
 
 every_state = pytest.mark.parametrize("name", STATES)
@@ -44,11 +46,14 @@ def distance(space, f, g):
 
 
 def assert_below(problem, planes):
-    """Planes lie below the losses at some functions, short and long ones."""
+    """Planes lie below the losses at random functions, and where single planes are high."""
     term, space = problem.terms[0], problem.space
     normals, rng = term.planes(space, space.zeros()).normals, np.random.default_rng(2)
-    for size in (0.1, 1.0, 10.0):
-        f = space.combine(normals, size * rng.standard_normal(term.n_blocks))
+    functions = [
+        space.combine(normals, size * rng.standard_normal(term.n_blocks)) for size in (0.1, 1.0, 10.0)
+    ]
+    functions += [space.combine(planes.normals, -100.0 * unit) for unit in np.eye(len(planes))[:20]]
+    for f in functions:
         losses = term.values(space, f)[0]
         heights = planes.offsets - space.scores(f, planes.normals)
         assert np.all(heights <= losses[planes.blocks] + 1e-9 * (1 + np.abs(heights)))
@@ -141,6 +146,33 @@ def test_planes_of_another_set_are_moved_into_it(here, there, setting, options):
     if there == "identity":
         # The rows are members of every set, so that nothing is lost.
         assert distance(this.space, swept(other, 10)[1], f) < 1e-9
+
+
+# A larger set and a smaller one of the same shape.
+SIZES = {
+    "fscale": (FScale(2, 0.1, 9.0), FScale(1, 0.8, 1.5)),
+    "fdrop": (FDrop(5), FDrop(1)),
+    "box-radii": (Box(10.0 * RADII), Box(0.5 * RADII)),
+    "tangent": (TangentDerivative(TANGENTS, 4.0), TangentDerivative(TANGENTS, 0.2)),
+    "tangent-rows": (TangentDerivative(row_tangents, 3.0), TangentDerivative(row_tangents, 0.1)),
+    "ellipsoid": (Ellipsoid(FACTOR, 5.0), Ellipsoid(FACTOR, 0.25)),
+    "ellipsoid-rows": (Ellipsoid(row_factor, 3.0), Ellipsoid(row_factor, 0.15)),
+    "segment": (Segment(-2.0, 6.0), Segment(0.8, 1.2)),
+    "offset": (Offset(6.0), Offset(0.3)),
+}
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_planes_of_another_size_are_moved_into_the_set(case):
+    this, (larger, smaller) = objective(CASE[case].oracle, factor=2.0), SIZES[case]
+    for oracle in (larger, smaller):
+        other, f = swept(objective(oracle, factor=2.0), 10)
+        state = state_of(this)
+        state.restore(other.planes())
+        g = state.combination()
+        assert dual(this, state, g) <= optimum(case, "binary", 2.0) * (1 + 1e-7)
+        assert_below(this, state.planes())
+    assert distance(this.space, f, g) < 1e-7
 
 
 @pytest.mark.parametrize("factor", [1e-3, 100.0])
