@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from structinv.dual import dual_state
 from structinv.dual.addition_state import AdditionState
 from structinv.dual.chain_state import ChainState
 from structinv.dual.edit_state import EditState
@@ -123,7 +122,3 @@ STATES = {
     # A space with room for no member, so that each question makes all of them again.
     "planes in a kernel": StateCase(PlaneCache, in_a_kernel(cache_mb=0.0)),
 }
-
-
-def state_of(problem: Objective, rng: Any) -> Any:
-    return dual_state(problem.terms[0], problem.space, rng)
