@@ -1,7 +1,6 @@
 """The command line: formats of DATA, and messages that name a file and a line."""
 
 import gzip
-import json
 import lzma
 
 import numpy as np
@@ -65,6 +64,8 @@ def test_kinds(tmp_path, content, name, kind):
 
 def test_the_format_can_be_passed(tmp_path):
     assert samples(tmp_path, "1 1:1\n", format=Format.CONLL).kind == "sentences"
+    with pytest.raises(ValueError, match="has JSON lines, not sentences in columns"):
+        samples(tmp_path, '{"text": "free money"}\n', format=Format.CONLL)
 
 
 def test_standard_input(tmp_path):
@@ -188,14 +189,8 @@ class TestSentences:
             with_tokens(samples(tmp_path, self.TEXT, "data.conll"), 1, [])
 
 
-def test_labels_of_one_class_are_an_error(tmp_path):
-    path = written(tmp_path, json.dumps({"text": "red sun", "label": "x"}) + "\n")
-    assert "one class: 'x'" in fail("fit", path, "--max-changes", 0, "-o", tmp_path / "m")
-
-
 def test_a_model_of_rows_refuses_texts(tmp_path):
-    path = written(tmp_path, "1 1:1\n-1 2:1\n" * 5, "rows.svm")
-    assert run("fit", path, "-o", tmp_path / "m").exit_code == 0
+    succeed("fit", written(tmp_path, "1 1:1\n-1 2:1\n" * 5, "rows.svm"), "-o", tmp_path / "m")
     line = fail("predict", tmp_path / "m", written(tmp_path, '{"text": "a"}'))
     assert "MODEL takes rows, but" in line
     assert line.endswith("has texts")
@@ -206,15 +201,11 @@ def test_a_model_of_rows_refuses_texts(tmp_path):
     [
         ("1 1:2 3000000000:1\n", "data, line 1: numbers of features must be at most 2147483646"),
         ("a,b,label\n1,2,x\n2,3,\n", "the label of sample 1, counted from 0, is empty"),
+        ("a,b,label\n1,2,x\n2,3,x\n", "one class: 'x'"),
     ],
 )
 def test_numbers_and_labels_that_no_model_can_take_are_named(tmp_path, content, message):
     assert message in fail("fit", written(tmp_path, content), "-o", tmp_path / "m")
-
-
-def test_json_lines_are_no_sentences(tmp_path):
-    with pytest.raises(ValueError, match="has JSON lines, not sentences in columns"):
-        samples(tmp_path, '{"text": "free money"}\n', format=Format.CONLL)
 
 
 def test_models_of_data_frames_have_no_warning_of_names(tmp_path):

@@ -197,7 +197,10 @@ def test_weights_of_rounding_errors_are_no_edits(form, oracle):
     assert str(found) == f"{TITLE}no allowed edit changes the prediction"
 
 
-def test_edits_of_several_classes_are_compared_with_both_labels():
+def test_changes_above_rounding_errors_of_both_labels_are_edits():
+    found = explain_edit(model_of([[2.0, 1e-12, 1e-17]]), np.ones((1, 3)), [1], oracle=FDrop(3))
+    assert found.features.tolist() == [0, 1]
+    assert found.margins[-1] == pytest.approx(found.edited_margin, abs=1e-15)
     model = model_of([[2.0, 1e-16, 0.0], [0.0, -1e-16, 0.0], [-1.0, 0.0, 0.0]], 3)
     found = explain_edit(model, np.ones((1, 3)), [0], oracle=FDrop(3))
     assert found.features.tolist() == [0]
@@ -211,10 +214,3 @@ def test_a_word_without_effect_is_not_marked_as_deleted():
     assert found.names.tolist() == []
     assert found.parts == [("kept", "Free money now")]
     assert "no edit was found that lowers the margin 1" in str(found)
-
-
-def test_small_changes_above_rounding_errors_are_edits():
-    model = model_of([[2.0, 1e-12, 1e-17]])
-    found = explain_edit(model, np.ones((1, 3)), [1], oracle=FDrop(3))
-    assert found.features.tolist() == [0, 1]
-    assert found.margins[-1] == pytest.approx(found.edited_margin, abs=1e-15)

@@ -517,12 +517,12 @@ class TestCommandLine:
         succeed("report", files / "rows.model", "-", "-o", out, input=content)
         assert hashlib.sha256(content).hexdigest() in out.read_text()
 
-    def test_inputs_are_not_overwritten(self, files):
-        for name in ("rows.model", "rows.svm"):
-            before = (files / name).read_bytes()
-            line = fail("report", files / "rows.model", files / "rows.svm", "-o", files / name)
-            assert "--output must differ from" in line
-            assert (files / name).read_bytes() == before
+    @pytest.mark.parametrize("name", ["rows.model", "rows.svm"])
+    def test_inputs_are_not_overwritten(self, files, name):
+        before = (files / name).read_bytes()
+        line = fail("report", files / "rows.model", files / "rows.svm", "-o", files / name)
+        assert "--output must differ from" in line
+        assert (files / name).read_bytes() == before
 
     @pytest.mark.parametrize(
         ("model", "data", "options", "message"),
