@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..certificates.certificate import Certificate
 from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
-from ..oracles.text.read_texts import ReadTexts
+from ..oracles.text.text_edits import ReadTexts
 from ..oracles.text.text_tokens import Placed
 from ..oracles.text.token_edits import TokenEdits
 from ..oracles.text.vectorizers import check_input, hashes, vectorizers

@@ -15,8 +15,7 @@ from ..estimators import InvariantTextClassifier
 from ..estimators.target_labels import one_label_a_row
 from ..estimators.text import label_margins, may_change, of_labels, to_other_labels, token_edits
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.text.text_edits import STEPS
-from ..oracles.text.text_readers import readers
+from ..oracles.text.text_edits import STEPS, readers
 from ..oracles.text.text_tokens import Placed, TokenReader, Tokens
 from ..oracles.text.token_edits import TokenEdits
 from ..utils.matrices import Matrix

@@ -7,6 +7,8 @@ with each edit.
 
 from __future__ import annotations
 
+from heapq import heapreplace
+
 import numpy as np
 
 from ...utils.jit import PLAIN, njit
@@ -21,41 +23,33 @@ NONE, L1, L2 = 0, 1, 2
 
 
 @njit(**PLAIN)
-def skyband(v, order, most, heap, kept):
+def skyband(v, order, most, kept):
     """Mark the words that at most `most` - 1 others dominate; return their number.
 
     A word dominates another one if it precedes it in `order` and has at least its value `v`.
 
-    Shapes: `v` (d,), `order` (n,), `heap` (most,), `kept` (n,).
+    Shapes: `v` (d,), `order` (n,), `kept` (n,).
     """
-    n_heap, n_kept = 0, 0
+    largest, n_kept = [-np.inf] * most, 0
     for j in order:
-        value = v[j]
-        if n_heap == most and value <= heap[0]:
-            continue
-        kept[n_kept] = j
-        n_kept += 1
-        if n_heap < most:
-            at = n_heap
-            n_heap += 1
-            while at > 0 and heap[(at - 1) // 2] > value:
-                heap[at] = heap[(at - 1) // 2]
-                at = (at - 1) // 2
-            heap[at] = value
-            continue
-        at = 0
-        while True:
-            child = 2 * at + 1
-            if child >= n_heap:
-                break
-            if child + 1 < n_heap and heap[child + 1] < heap[child]:
-                child += 1
-            if heap[child] >= value:
-                break
-            heap[at] = heap[child]
-            at = child
-        heap[at] = value
+        if v[j] > largest[0]:
+            heapreplace(largest, v[j])
+            kept[n_kept] = j
+            n_kept += 1
     return n_kept
+
+
+@njit(**PLAIN)
+def _insert(gain, item, top, codes, n_top, most):
+    """Insert a gain into the decreasing largest ones, and its item into `codes`; return their number."""
+    if n_top == most and gain - top[most - 1] <= TIES * abs(gain):
+        return n_top
+    at = n_top if n_top < most else most - 1
+    while at > 0 and gain - top[at - 1] > TIES * abs(gain):
+        top[at], codes[at] = top[at - 1], codes[at - 1]
+        at -= 1
+    top[at], codes[at] = gain, item
+    return min(n_top + 1, most)
 
 
 @njit(**PLAIN)
@@ -136,24 +130,10 @@ def _gains(
             if slope <= 0.0 and not exact:
                 break
             for _ in range(following - k):
-                if n_top == most and slope - top[most - 1] <= TIES * abs(slope):
-                    break
-                at = n_top if n_top < most else most - 1
-                while at > 0 and slope - top[at - 1] > TIES * abs(slope):
-                    top[at], codes[at] = top[at - 1], codes[at - 1]
-                    at -= 1
-                top[at], codes[at] = slope, item
-                n_top = min(n_top + 1, most)
+                n_top = _insert(slope, item, top, codes, n_top, most)
             k = following
     for _ in range(min(n_free, most) if exact else 0):
-        if n_top == most and top[most - 1] >= 0.0:
-            break
-        at = n_top if n_top < most else most - 1
-        while at > 0 and top[at - 1] < 0.0:
-            top[at], codes[at] = top[at - 1], codes[at - 1]
-            at -= 1
-        top[at], codes[at] = 0.0, -1
-        n_top = min(n_top + 1, most)
+        n_top = _insert(0.0, -1, top, codes, n_top, most)
     for k in range(most + 1):
         best[k], split[k] = -np.inf, 0
         largest = 0.0
@@ -241,6 +221,19 @@ def _keep(
 
 
 @njit(**PLAIN)
+def _add_item(gains, others, sums, most, budget):
+    """Compute the largest gain of an item and others for each number of edits up to `budget`.
+
+    `gains` has the change of a count by `o - most` at place o; `sums` may be `others`.
+    """
+    for k in range(budget, -1, -1):
+        best = -np.inf
+        for o in range(most - k, most + k + 1):
+            best = max(best, gains[o] + others[k - abs(o - most)])
+        sums[k] = best
+
+
+@njit(**PLAIN)
 def _enumerate(
     theta, height, value, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most,
     words, signs, marks, mark, a, q, change, new, amount,
@@ -276,11 +269,7 @@ def _enumerate(
                 after = v[f] * terms[x + move + zero] - theta * s[f] * lengths[x + move + zero]
                 gains[item, o] = after - before
     for item in range(n_items - 1, -1, -1):
-        for k in range(width):
-            best = -np.inf
-            for o in range(most - k, most + k + 1):
-                best = max(best, gains[item, o] + suffix[item + 1, k - abs(o - most)])
-            suffix[item, k] = best
+        _add_item(gains[item], suffix[item + 1], suffix[item], most, most)
     # Items with a single possible option are fixed, and the others are enumerated.
     floor = -value * value / (4.0 * abs(theta))
     needed = floor - height + suffix[0, most] - 1e-12 * abs(height)
@@ -302,11 +291,7 @@ def _enumerate(
         if n_possible > 1:
             open_items[n_open] = item
             n_open += 1
-        for k in range(most, -1, -1):
-            best = -np.inf
-            for o in range(most - k, most + k + 1):
-                best = max(best, gains[item, o] + prefix[k - abs(o - most)])
-            prefix[k] = best
+        _add_item(gains[item], prefix, prefix, most, most)
         if n_possible == 1:
             left -= abs(fixed[item])
             f = indices[start + item] if item < n_own else words[item - n_own]
@@ -318,11 +303,7 @@ def _enumerate(
     for k in range(width):
         suffix[n_open, k] = 0.0
     for i in range(n_open - 1, -1, -1):
-        for k in range(left + 1):
-            best = -np.inf
-            for o in range(most - k, most + k + 1):
-                best = max(best, gains[open_items[i], o] + suffix[i + 1, k - abs(o - most)])
-            suffix[i, k] = best
+        _add_item(gains[open_items[i]], suffix[i + 1], suffix[i], most, left)
     option, budget = np.zeros(n_open + 1, np.int64), np.zeros(n_open + 1, np.int64)
     sum_a, sum_q, sum_gain = np.zeros(n_open + 1), np.zeros(n_open + 1), np.zeros(n_open + 1)
     chosen = np.zeros(n_open, np.int64)

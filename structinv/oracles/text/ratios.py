@@ -359,7 +359,7 @@ class RatioSearch:
             some = _candidates(gain, ordered, most)
             order = some[np.lexsort((-gain[some], s[some]))]
             kept = np.empty(len(order), dtype=np.int64)
-            number = skyband(gain, order, most, np.empty(most), kept)
+            number = skyband(gain, order, most, kept)
             listed = kept[:number]
             if most >= len(ordered):
                 return listed

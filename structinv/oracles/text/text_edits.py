@@ -1,27 +1,81 @@
-"""Token edits of given texts, as perturbations of their rows."""
+"""Texts as a fitted vectorizer reads them, and token edits as perturbations of their rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...utils.matrices import Matrix, Rows
 from ...utils.ties import TIES
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
 from ..combinators import counted_inside
 from ..support import Support, rounding_bound
-from .ratios import TOLERANCE
-from .text_tokens import Search
+from .ratios import TOLERANCE, Normalization
+from .text_chunks import Chunks
+from .text_phrases import Phrases
+from .text_tokens import Search, TokenReader, Tokens, Words
 from .token_edits import TokenEdits
-
-if TYPE_CHECKING:
-    from .read_texts import ReadTexts
+from .vectorizers import normalization_of
 
 # Number of steps that compute a normalized row: values, squares, root and quotient.
 STEPS = 4
+
+
+@dataclass(frozen=True)
+class ReadTexts:
+    """Texts as a fitted vectorizer reads them.
+
+    - `reader`: reader of the tokens
+    - `normalization`: values of the features, and norm of the rows
+    - `tokens`: tokens of each text
+    """
+
+    reader: TokenReader
+    normalization: Normalization
+    tokens: Sequence[Tokens]
+
+    @classmethod
+    def of(cls, vectorizer: Any, texts: Sequence[str]) -> ReadTexts:
+        """Read texts."""
+        (reader,) = readers([vectorizer])
+        return cls(reader, normalization_of(vectorizer), list(map(reader.tokens, texts)))
+
+    @cached_property
+    def rows(self) -> sp.csr_matrix:
+        """Rows of the texts, (n, d)."""
+        return self.normalized(self.reader.counts(self.tokens))
+
+    def normalized(self, counts: sp.csr_matrix) -> sp.csr_matrix:
+        """Return the rows of counted features."""
+        return self.normalization.rows(counts)
+
+    def take(self, rows: np.ndarray) -> ReadTexts:
+        """Return some of the texts."""
+        return replace(self, tokens=[self.tokens[row] for row in rows.tolist()])
+
+    def search(self, edits: TokenEdits, tolerance: float = TOLERANCE) -> Search:
+        """Return the search for worst edits of these texts."""
+        return self.reader.search(self.tokens, edits, self.normalization, tolerance)
+
+    def oracle(self, edits: TokenEdits, tolerance: float = TOLERANCE, bounds: bool = True) -> TextEdits:
+        """Return the oracle of edits of these texts."""
+        self.reader.check(edits)
+        return TextEdits(self, edits, tolerance, bounds)
+
+    def check_rows(self, rows: sp.csr_matrix) -> None:
+        """Raise ValueError if the rows of the vectorizer are not those of its tokens."""
+        eps = float(np.finfo(np.result_type(rows.dtype, np.float32)).eps)
+        difference = abs(rows - self.rows)
+        if difference.nnz and difference.max() > 8 * STEPS * eps * abs(self.rows).max():
+            raise ValueError(
+                "the rows of the vectorizer are not those of its tokens: they differ by up to "
+                f"{difference.max():.2g} on the given texts"
+            )
 
 
 class TextEdits(InvarianceOracle):
@@ -122,3 +176,25 @@ class _TextSupport(Support):
         size = largest[assign]
         bound = (1 + STEPS) * rounding_bound(self.points, size + constant_sizes)
         return factor * bound + 2 * TIES * size
+
+
+def readers(steps: Sequence[Any]) -> list[TokenReader]:
+    """Return readers of the same tokens, one for each vectorizer.
+
+    Tokens are words if all vectorizers have the same tokens. Otherwise blanks separate them.
+    """
+    if (
+        any(step.analyzer in ("char", "char_wb") for step in steps)
+        or len(set(map(_splitting, steps))) > 1
+    ):
+        return [Chunks(step) for step in steps]
+    return [
+        Words(step) if callable(step.analyzer) or tuple(step.ngram_range) == (1, 1) else Phrases(step)
+        for step in steps
+    ]
+
+
+def _splitting(step: Any) -> tuple[Any, ...]:
+    """Return the parameters of a vectorizer that determine its tokens."""
+    own = step.analyzer if callable(step.analyzer) else None
+    return own, step.preprocessor, step.tokenizer, step.token_pattern, step.lowercase, step.strip_accents

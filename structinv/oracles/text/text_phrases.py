@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,9 +12,9 @@ import scipy.sparse as sp
 
 from ...utils.matrices import ALL_ROWS, Rows
 from .bounded_ratios import BoundedRatios
-from .gram_ratios import GramRatios
+from .gram_edits import GramEdits, GramTexts
 from .ratios import TOLERANCE, Normalization
-from .text_grams import Grams
+from .text_grams import Documents, Grams, PlacedEdits
 from .text_tokens import (
     Found,
     Placed,
@@ -89,6 +90,49 @@ class Phrases(TokenReader):
             # No text has an n-gram of another length.
             grams.append(tokens if least <= len(tokens) <= most else [f"\0{name}"])
         return Grams(grams)
+
+
+@dataclass(frozen=True)
+class GramRatios(BoundedRatios):
+    """Bounds of the scores of edited texts, for rows of n-grams of words.
+
+    - `documents, normalization, edit, most`: see `BoundedRatios`
+    - `grams`: N-grams of the features
+    - `allowed`: numbers of the tokens that may be inserted; None for all
+    """
+
+    grams: Grams
+    allowed: np.ndarray | None
+
+    def counts_of(self, documents: Documents) -> sp.csr_matrix:
+        return self.grams.counts(documents)
+
+    def found(
+        self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
+        gains = self._texts.gains(V, slopes, self.most)
+        for parts in self._parts:
+            total, listed = np.zeros(len(rows)), []
+            for part in parts:
+                edits, values = part.worst(rows, gains, assign)
+                total += values
+                listed.append((edits, part.edit))
+            yield total, listed
+
+    @cached_property
+    def _parts(self) -> list[list[GramEdits]]:
+        """Edits of one kind, or of each split into deletions and insertions."""
+        if self.edit != "edit":
+            return [self._edits(self.edit, self.most)]
+        every = range(self.most + 1)
+        return [self._edits("drop", n) + self._edits("add", self.most - n) for n in every]
+
+    def _edits(self, edit: str, most: int) -> list[GramEdits]:
+        return [GramEdits(self._texts, edit, most, self.allowed)] if most > 0 else []
+
+    @cached_property
+    def _texts(self) -> GramTexts:
+        return GramTexts(self.documents, self.grams, self.normalization)
 
 
 def search_in_places(
