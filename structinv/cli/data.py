@@ -6,10 +6,8 @@ import csv
 import json
 import re
 import sys
-from bisect import bisect_left
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -124,17 +122,10 @@ def svmlight_rows(
     content: bytes, name: str, first_feature: int, n_features: int | None = None, n_before: int = 0
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Read SVMlight rows, with features from 0 or from 1; errors name the line."""
-    lines = content.splitlines(keepends=True)
 
     def read_rows(content: bytes) -> tuple[sparse.csr_matrix, np.ndarray]:
         stream = BytesIO(content)
         return load_svmlight_file(stream, n_features=n_features, zero_based=first_feature == 0)
-
-    def fails(number: int) -> bool:
-        with suppress(OverflowError, ValueError):
-            read_rows(b"".join(lines[: number + 1]))
-            return False
-        return True
 
     try:
         return read_rows(content)
@@ -143,8 +134,17 @@ def svmlight_rows(
         reason += ": pass --zero-based" if "Invalid index 0" in reason else ""
         if isinstance(error, OverflowError):
             reason = f"numbers of features must be at most {2**31 - 2}"
-        line = n_before + 1 + bisect_left(range(len(lines)), True, key=fails)
-        raise ValueError(f"{name}, line {line}: {reason}") from None
+        # The first error is in this range of lines.
+        lines = content.splitlines(keepends=True)
+        start, stop = 0, len(lines)
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            try:
+                read_rows(b"".join(lines[start:middle]))
+                start = middle
+            except (OverflowError, ValueError):
+                stop = middle
+        raise ValueError(f"{name}, line {n_before + start + 1}: {reason}") from None
 
 
 def convert_file(
