@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
-from structinv.cli import messages
+from structinv.cli import output
 from structinv.rows import SlicedRows
 from structinv.utils import jit
 from structinv.utils.printing import Quiet, print_line
@@ -125,10 +125,10 @@ def test_the_notice_of_compilation_does_not_raise(name, monkeypatch):
 @of_each_stream
 def test_progress_and_messages_of_the_command_line_do_not_raise(name, monkeypatch):
     lose(monkeypatch, name)
-    messages.say("warning: text")
-    with messages.training_shown():
+    output.say("warning: text")
+    with output.training_shown():
         print_line("text")
-    messages.quiet_console().print("text")
+    output.quiet_console().print("text")
 
 
 def test_a_quiet_stream_passes_on_what_a_usable_one_has():
