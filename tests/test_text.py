@@ -373,13 +373,19 @@ def test_margins_of_single_precision_rows_hold():
         assert np.all(reached >= certificate.margins)
 
 
-def test_worst_texts_of_a_moved_threshold_are_those_of_the_classifier():
+def test_texts_of_a_moved_threshold_are_those_of_the_classifier(monkeypatch):
     model = fitted("edit", 1)
     moved = FixedThresholdClassifier(
         FrozenEstimator(model), threshold=0.1, response_method="decision_function", pos_label="spam"
     ).fit(TEXTS, Y)
     oracle = TokenEdits("edit", 1)
     assert worst_texts(moved, oracle, UNSEEN, TRUTH) == model.worst_case(UNSEEN, TRUTH, oracle=oracle)
+    # Many texts are certified in blocks.
+    every = oracle, oracle.only_for("spam")
+    whole = [certify(moved, each, UNSEEN, TRUTH).margins for each in every]
+    monkeypatch.setattr("structinv.other_models.certify_model.ROWS_AT_ONCE", 7)
+    parts = [certify(moved, each, UNSEEN, TRUTH).margins for each in every]
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-12)
 
 
 def test_huge_numbers_of_edits_end_early():
@@ -391,7 +397,6 @@ def test_huge_numbers_of_edits_end_early():
 
 # Letters whose lower case has another length, depends on neighbors or has a third form, and a mark.
 ODD = [*"\u03a3\u03c2\u0130\u0131\u1e9e\u00df\u01c5\u0345\U00010400", "e\u0301"]
-EDITS = "drop", "add", "replace", "edit"
 
 
 def texts_of_odd_letters(n, seed):
@@ -412,7 +417,7 @@ def texts_of_odd_letters(n, seed):
 
 
 @pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", WORDS)
 def test_edits_next_to_odd_letters_stay_within_certificates(edit, binary):
     texts = texts_of_odd_letters(60, seed=0)
     y = np.arange(60) % 2

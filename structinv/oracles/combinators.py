@@ -155,6 +155,9 @@ class OnlyFor(OracleWrapper, Combination):
     def for_any_label(self) -> InvarianceOracle:
         return self.oracle.for_any_label()
 
+    def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
+        return OnlyFor(self.oracle._for_rows(rows), self.labels)
+
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         y = self._known(y)
         inner = changes_of(self.oracle, X, y)

@@ -18,6 +18,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.text.text_edits import STEPS, readers
 from ..oracles.text.text_tokens import Placed, TokenReader, Tokens
 from ..oracles.text.token_edits import TokenEdits
+from ..oracles.text.vectorizers import unit_of_rows
 from ..utils.matrices import Matrix
 from ..utils.texts import after_edits, as_texts
 from .checked_model import checked_model
@@ -236,6 +237,6 @@ class TextPipeline:
         terms = n_features + n_edits + 8
         each = zip(self.blocks, counts, strict=True)
         sizes = sum(block.sizes(of_block, n_edits) for block, of_block in each)
-        units = [block.unit for block in self.blocks]
+        units = [unit_of_rows(block.vectorizer) for block in self.blocks]
         eps = max(float(np.finfo(scores.coef.dtype).eps), scores.unit, *units)
         return n_features, 2.0 * eps * (scores.n_steps + STEPS) * terms * np.max(sizes, axis=1)

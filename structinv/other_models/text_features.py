@@ -61,12 +61,6 @@ class Block:
         largest = (weights * np.abs(self.normalization.scale)).max(axis=1, initial=0.0)
         return np.asarray(abs(rows) @ weights.T) + n_edits * largest + self.scores.intercept_size
 
-    @property
-    def unit(self) -> float:
-        """Rounding unit of the rows."""
-        dtype = np.dtype(self.vectorizer.dtype)
-        return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
-
 
 def text_blocks(steps: Sequence[Any], scores: Affine, cut: float | None) -> list[Block]:
     """Return the blocks of rows whose scores add up to the scores after some steps."""

@@ -20,7 +20,7 @@ from .text_chunks import Chunks
 from .text_phrases import Phrases
 from .text_tokens import Search, TokenReader, Tokens, Words
 from .token_edits import TokenEdits
-from .vectorizers import normalization_of
+from .vectorizers import normalization_of, unit_of_rows
 
 # Number of steps that compute a normalized row: values, squares, root and quotient.
 STEPS = 4
@@ -146,9 +146,7 @@ class _BoundTexts(BoundOracle):
     ) -> Support:
         texts, found = self.oracle.texts, self._search(V, np.asarray(assign, dtype=np.int64), rows)
         upper = found.upper if self.oracle.bounds else None
-        dtype = np.dtype(texts.reader.step.dtype)
-        unit = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
-        points = texts.normalized(found.counts())
+        points, unit = texts.normalized(found.counts()), unit_of_rows(texts.reader.step)
         return _TextSupport(points, upper, norm=texts.normalization.norm, unit=unit)
 
     @cached_property

@@ -61,6 +61,12 @@ def normalization_of(step: Any) -> Normalization:
     return Normalization(terms, norm, scale * step.idf_ if getattr(step, "use_idf", False) else scale)
 
 
+def unit_of_rows(step: Any) -> float:
+    """Return the rounding unit of the rows of a vectorizer."""
+    dtype = np.dtype(step.dtype)
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+
+
 def lowers_by_neighbors(step: Any, texts: Iterable[Any]) -> bool:
     """Return True if lower case depends on other letters, in one of these texts.
 
