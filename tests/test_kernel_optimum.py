@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structinv.kernels import Gaussian
+from structinv.kernels import Gaussian, Linear
 from structinv.oracles import Identity
 from structinv.solvers import (
     BMRM,
@@ -257,6 +257,28 @@ def test_sparse_rows_become_dense_members(cache_mb):
         )
         answers.append(solve(this, SVMStruct(), Gap(1e-8), random_state=0).primal)
     assert answers[0] == pytest.approx(answers[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "solver"),
+    each_once(["union", "discounted-member"], ["binary-slack", "multiclass"], EXACT),
+)
+def test_a_linear_kernel_is_explicit_features(name, setting, solver):
+    case, setting = ORBIT_CASE[name], SETTING[setting]
+    kernel = problem(case.oracle, setting, Linear())
+    explicit = problem(case.oracle, setting, None, space=ExplicitSpace(D, setting.n_outputs))
+    one, other = (
+        solve(this, REGISTRY[solver](), Gap(1e-9), random_state=0) for this in (kernel, explicit)
+    )
+    assert one.primal == pytest.approx(other.primal, rel=1e-8)
+    weights = explicit.space.weights(other.f)
+    members = case.members(setting.X, setting.y).reshape(-1, D)
+    np.testing.assert_allclose(one.f.function()(members), members @ weights.T, atol=1e-4)
+    used = one.f.support()
+    same = (kernel.space.atoms.points(used).T @ one.f.coefficients[used]).ravel()
+    assert explicit.value(same).upper == pytest.approx(kernel.value(one.f).upper, rel=1e-11)
+    planes, plain = kernel.planes(one.f), explicit.planes(same)
+    np.testing.assert_allclose(planes.upper, plain.upper, atol=1e-11)
 
 
 def test_threads_move_only_the_rounding():
