@@ -85,10 +85,10 @@ def of_margins(loss: str) -> Callable[[], Made]:
     return make
 
 
-def of_slopes(factor: float) -> Callable[[], Made]:
+def of_slopes(factor: float, intercept: bool) -> Callable[[], Made]:
     def make() -> Made:
-        problem = test_slopes.problem("logistic", factor)
-        return problem, test_slopes.optimum("logistic", factor, True)
+        problem = test_slopes.problem("logistic", factor, intercept=intercept)
+        return problem, test_slopes.optimum("logistic", factor, intercept)
 
     return make
 
@@ -108,10 +108,11 @@ STATES = {
     **{f"labels-{name}": explicit(LabelState, name, "multiclass", sparse=True) for name in LABELS},
     "additions": StateCase(AdditionState, of_edits(FAdd(1).only_for(1))),
     "edits": StateCase(EditState, of_edits(FEdit(1, add=1.0).only_for(1))),
+    "edits of all rows": StateCase(EditState, of_edits(FEdit(1, add=1.0))),
     "margins": StateCase(MarginState, of_margins("squared_hinge")),
     "margins-logistic": StateCase(MarginState, of_margins("logistic")),
-    "slopes": StateCase(SlopeState, of_slopes(0.02)),
-    "slopes-newton": StateCase(SlopeState, of_slopes(300.0)),
+    "slopes": StateCase(SlopeState, of_slopes(0.02, False)),
+    "slopes-newton": StateCase(SlopeState, of_slopes(300.0, True)),
     "linear members": explicit(LinearMemberState, "finite", "multiclass"),
     "members": StateCase(MemberState, in_a_kernel()),
     "labelings": StateCase(LabelingState, of_sequences_in_a_kernel),

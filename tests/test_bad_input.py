@@ -287,6 +287,7 @@ REFUSED_RUNS = {
     "solver-class": ({"solver": FrankWolfe}, ValueError, "solver must be one of .* or a Solver, got <"),
     "oracle-text": ({"oracle": "x"}, TypeError, "oracle must be an InvarianceOracle or None, got 'x'"),
     "oracle-class": ({"oracle": FDrop}, TypeError, "oracle must be an InvarianceOracle or None"),
+    "verbose": ({"verbose": -1}, ValueError, "verbose must be an integer of at least 0, got -1"),
     "seed": ({"random_state": -1}, ValueError, "random_state must be None, an integer"),
     "interrupt": ({"on_interrupt": "ignore"}, ValueError, r"on_interrupt must be one of .*'ignore'"),
     "warm": ({"warm_start": "yes"}, TypeError, "warm_start must be True or False, got 'yes'"),

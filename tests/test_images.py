@@ -340,6 +340,12 @@ def test_random_draws_of_finite_sets_follow_the_density(oracle, density):
     assert stats.chisquare(counts, 4000 * shares).pvalue > 1e-3
 
 
+def test_an_interval_of_one_value_has_equal_draws():
+    oracle = Rotations(interval=(30, 30), spread=5.0)
+    members = oracle.sample(images((3, 3)), 2, np.random.default_rng(0))
+    np.testing.assert_array_equal(members[:, 0], members[:, 1])
+
+
 @pytest.mark.parametrize(("spread", "low", "high"), [(20.0, -30.0, 60.0), (5.0, 60.0, 90.0)])
 def test_random_rotations_follow_the_density_in_its_tail(spread, low, high):
     # Scores along two sides of a wide ring tell the angle.

@@ -32,6 +32,38 @@ def test_damaged_answers_fit_or_raise_with_the_method(portion):
         run(draw(seed))
 
 
+class Reversal(FiniteOracle):
+    """An oracle that stacks its members along the wrong axis."""
+
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("wrap", [lambda o: o, lambda o: o | Box(0.1), lambda o: o.only_for("spam")])
+def test_a_wrong_axis_raises_with_the_method(machine, wrap):
+    oracle = wrap(Reversal())
+    with pytest.raises(
+        (ValueError, TypeError), match=r"Reversal\.orbit must return members of shape|got Box|got Union"
+    ):
+        machine(oracle).fit(X, Y)
+
+
+class FewerEachTime(FiniteOracle):
+    def __init__(self, least=1):
+        self.least = least
+
+    def orbit(self, X):
+        self.asked_ = getattr(self, "asked_", 6) - 1
+        return np.stack([X] * max(self.asked_, self.least), axis=1)
+
+
+@pytest.mark.parametrize("machine", [MACHINES[1], MACHINES[2]])
+def test_a_changing_number_of_members_raises(machine):
+    with pytest.raises(ValueError, match=r"FewerEachTime\.\w+ must return"):
+        machine(FewerEachTime()).fit(X, Y)
+
+
 class AllRows(InvarianceOracle):
     """An oracle that ignores the selection of rows."""
 

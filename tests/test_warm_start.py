@@ -53,8 +53,6 @@ CHANGES = [
     (FDrop(2), {"oracle": FDrop(2).discounted(0.5)}),
     (FDrop(3), {"oracle": FDrop(1)}),
     (FDrop(1), {"oracle": Reversal()}),
-    (FScale(2), {"solver": "svmstruct", "tol": 1e-3}),
-    (FScale(2), {"solver": "bmrm", "tol": 1e-3}),
     (Box(0.2), {"oracle": Box(0.1)}),
     (Box(0.2), {"oracle": FDrop(1)}),
     (Shifts(1, shape=(3, 4)), {"C": 0.15}),
@@ -86,6 +84,16 @@ def test_linear_warm_starts_have_valid_bounds(solver, oracle, change, n_classes)
         assert warm.iterations == 0 < cold.iterations
     elif change == {"C": 0.15}:
         assert warm.iterations < cold.iterations
+
+
+@pytest.mark.parametrize(
+    "sources", [("frank_wolfe", "svmstruct"), ("svmstruct", "bmrm"), ("bmrm", "frank_wolfe")], ids=str
+)
+def test_another_solver_continues(sources):
+    X, y = counts()
+    model = linear(FScale(2), sources[0]).fit(X, y)
+    model.set_params(solver=sources[1]).fit(X, y)
+    check_sound(model, X, y)
 
 
 def test_other_rows_or_labels_start_from_zero():
