@@ -1,4 +1,4 @@
-"""Texts as a fitted vectorizer reads them, and token edits as perturbations of their rows."""
+"""Texts as a vectorizer reads them, and token edits of them as perturbations."""
 
 from __future__ import annotations
 
