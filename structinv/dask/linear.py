@@ -222,6 +222,22 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the accuracy, on the workers for collections.
+
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels.
+        y : as in `fit`
+            True labels.
+        sample_weight : as in `fit`, optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Weighted fraction of correct predictions.
+        """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         return self._accuracy(_weight_sums, X, y, sample_weight)
@@ -299,6 +315,22 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the coefficient of determination, on the workers for collections.
+
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without targets.
+        y : as in `fit`
+            True targets.
+        sample_weight : as in `fit`, optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            R² of the predictions.
+        """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         sums = self._summed(_squares, X, y, sample_weight)
