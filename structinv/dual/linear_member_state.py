@@ -321,7 +321,7 @@ class LinearMemberState(DualState):
             normals = TensorRows.of_rows(normals, self.space.n_outputs, 0)
         single = np.flatnonzero(np.diff(normals.start) == 1)
         chosen = normals[single]
-        points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
+        points, coefficients = chosen.points[:, : self.space.n_features], dense(chosen.coefficients)
         if coefficients.shape[1] == 1:
             # The factor may belong to the point or to the coefficient.
             competitors = self._competitors(planes.blocks[single])
