@@ -54,7 +54,7 @@ COVERS += [(Trajectory(bends, 5, ends, resolution=12), 0.0) for ends in ENDS]
 COVERS += [(LINES[2] @ LINES[0], 0.5), (LINES[0] @ Mirrored(), 0.5)]
 
 
-@pytest.mark.parametrize(("oracle", "tight"), COVERS, ids=str)
+@pytest.mark.parametrize(("oracle", "tight"), COVERS)
 def test_the_mesh_is_the_largest_distance_from_the_cover(oracle, tight):
     X, _ = rows()
     cover = oracle.changes(X)
@@ -91,7 +91,7 @@ def test_member_names_have_factors_and_offsets():
     np.testing.assert_array_equal(Segment(1, 1).changes(X).mesh(), 0.0)
 
 
-@pytest.mark.parametrize("oracle", [*LINES, Trajectory(bends, 5, (-0.2, 0.3), resolution=7)], ids=repr)
+@pytest.mark.parametrize("oracle", [*LINES, Trajectory(bends, 5, (-0.2, 0.3), resolution=7)])
 def test_refining_finds_the_nearest_member_to_a_point_on_the_line(oracle):
     X, _ = rows()
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
