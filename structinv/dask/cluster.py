@@ -41,10 +41,6 @@ LEAST_PATIENCE = 1.0
 PATIENCE_OF_ALL = 3.0
 
 
-class SchedulerLostError(ConnectionError):
-    """Error that ends a fit if the connection to the Dask scheduler is lost."""
-
-
 def find_client(client: Client | None) -> Client:
     """Return the given client, or the client of this process."""
     if client is None:
@@ -329,7 +325,7 @@ class Cluster:
             time.sleep(POLL)
 
     def _check_scheduler(self, cause: BaseException | None = None) -> None:
-        """Raise SchedulerLostError if the client is not connected."""
+        """Raise ConnectionError if the client is not connected."""
         if self.client.status != "running":
             raise _scheduler_lost() from cause
 
@@ -344,8 +340,8 @@ class Cluster:
             wait_for([self._forget()], SECONDS_TO_FORGET)
 
 
-def _scheduler_lost() -> SchedulerLostError:
-    return SchedulerLostError(
+def _scheduler_lost() -> ConnectionError:
+    return ConnectionError(
         "the connection to the scheduler is lost, and so are the data of the fit on the workers: call "
         "fit again on a new cluster. With checkpoint=..., fit continues from its file"
     )

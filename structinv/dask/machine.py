@@ -101,7 +101,7 @@ class DaskMachine(InvariantEstimator):
         ValueError, TypeError
             If a parameter or the data are invalid, before any training. The message names the
             partition.
-        SchedulerLostError
+        ConnectionError
             If the connection to the scheduler is lost.
         KeyboardInterrupt
             After Ctrl-C, if `on_interrupt` is "raise". The estimator has the best model so far.

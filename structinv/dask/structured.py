@@ -341,7 +341,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
 
         Raises
         ------
-        ValueError, TypeError, SchedulerLostError, KeyboardInterrupt
+        ValueError, TypeError, ConnectionError, KeyboardInterrupt
             As in `DaskInvariantLinearSVC.fit`. The message names the partition and the example.
         """
         return self._fit_partitions(X, y, sample_weight=sample_weight, position_weight=position_weight)

@@ -10,39 +10,33 @@ from contextvars import ContextVar
 # Function of the finished fraction of the rows and the estimated remaining seconds.
 Display = Callable[[float, float], None]
 
-_clock: ContextVar[PassClock | None] = ContextVar("passes", default=None)
-
-
-class PassClock:
-    """Progress of passes, passed to a display at intervals."""
-
-    def __init__(self, display: Display, pause: float) -> None:
-        self.display = display
-        self.pause = pause
-        self._began = self._last_call = time.perf_counter()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Record the number of finished rows; 0 starts a pass."""
-        now = time.perf_counter()
-        if done == 0:
-            self._began = self._last_call = now
-        elif done < total and now - self._last_call >= self.pause:
-            self._last_call = now
-            self.display(done / total, (now - self._began) * (total - done) / done)
+# Called with the number of finished rows of a pass, and that of all rows.
+_report: ContextVar[Callable[[int, int], None] | None] = ContextVar("passes", default=None)
 
 
 @contextmanager
 def passes_shown_by(display: Display, pause: float) -> Iterator[None]:
-    """Pass the progress of this thread's passes to a function, as in `PassClock`."""
-    before = _clock.set(PassClock(display, pause))
+    """Pass the progress of this thread's passes to a function, every `pause` seconds."""
+    began = last_call = time.perf_counter()
+
+    def report(done: int, total: int) -> None:
+        nonlocal began, last_call
+        now = time.perf_counter()
+        if done == 0:
+            began = last_call = now
+        elif done < total and now - last_call >= pause:
+            last_call = now
+            display(done / total, (now - began) * (total - done) / done)
+
+    before = _report.set(report)
     try:
         yield
     finally:
-        _clock.reset(before)
+        _report.reset(before)
 
 
 def report_pass(done: int, total: int) -> None:
     """Pass the number of finished rows to the display, if any; 0 starts a pass."""
-    clock = _clock.get()
-    if clock is not None:
-        clock(done, total)
+    report = _report.get()
+    if report is not None:
+        report(done, total)

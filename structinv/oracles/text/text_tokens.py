@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -93,13 +93,9 @@ class Found:
     placed: Callable[[int], Placed]
 
 
-class Search(Protocol):
-    """Search for the worst edits of some texts along their directions.
-
-    The arguments are directions, that of each text, and the numbers of the texts.
-    """
-
-    def __call__(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found: ...
+# Search for the worst edits of some texts: a function of directions, (p, d), that of each text, (n,),
+# and the numbers of the texts, all by default.
+Search: TypeAlias = Callable[..., Found]
 
 
 class TokenReader(ABC):
