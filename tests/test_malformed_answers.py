@@ -125,6 +125,16 @@ def test_geometries_of_images_are_validated():
         InvariantLinearSVC(Skewed(2.0, shape=(2, 2))).fit(X, Y)
 
 
+class Squeezes(Skewed):
+    def geometry(self, family, values):
+        return values[:, None, None] * np.eye(2), np.zeros((len(values), 2))
+
+
+def test_geometries_of_images_are_invertible():
+    with pytest.raises(ValueError, match=r"geometry must return invertible.* for the value 0"):
+        InvariantLinearSVC(Squeezes([2.0, 0.0], shape=(2, 2))).fit(X, Y)
+
+
 # -- labels ------------------------------------------------------------------------------------------
 
 NESTED = [

@@ -223,7 +223,7 @@ def test_normalized_rows_have_no_warning_with_unit_length():
             certify(model, FDrop(2), TEXTS, Y)
         with warnings.catch_warnings():
             warnings.simplefilter("error", TextEditsWarning)
-            for oracle in (UnitLength(FDrop(2)), UnitLength(FDrop(2)).only_for([1])):
+            for oracle in (UnitLength(FDrop(2)), UnitLength(FDrop(2)).only_for([1]), FDrop(0)):
                 assert certify(model, oracle, TEXTS, Y).accuracy > 0
 
 

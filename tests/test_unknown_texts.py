@@ -69,6 +69,12 @@ def test_texts_without_a_known_word_are_named_with_their_label(name, labeled):
     assert "50.0 % of all tokens are unknown to the model" in str(found.message)
 
 
+def test_unknown_n_grams_are_counted_as_n_grams():
+    model = InvariantTextClassifier(vectorizer=TfidfVectorizer(ngram_range=(1, 2))).fit(TEXTS, LABELS)
+    with pytest.warns(UserWarning, match=r"% of all n-grams are unknown to the model"):
+        model.certify(NEW)
+
+
 def test_texts_with_known_words_have_no_warning():
     for name, make in MODELS.items():
         with warnings.catch_warnings():

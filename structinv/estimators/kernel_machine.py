@@ -18,6 +18,7 @@ from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import hint_of
 from ..oracles.base import BoundOracle
 from ..oracles.checked_oracle import bind
 from ..oracles.images.image_borders import warn_of_fill
@@ -219,9 +220,9 @@ class Invariances:
 
 
 def _hint(given: Any) -> str:
-    """Return advice for an oracle instead of a family of functionals."""
+    """Return advice for an oracle, or a class, instead of a family of functionals."""
     if not isinstance(given, InvarianceOracle):
-        return ""
+        return hint_of(given)
     return (
         f"; use functionals.TransformDifference({given!r}) for differences between a sample and its "
         f"perturbations, functionals.Tangents({given!r}) for derivatives along them, or pass the oracle "

@@ -15,6 +15,7 @@ from ..functionals.base import BoundFunctional
 from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import hint_of
 from ..oracles.base import as_oracle
 from ..solvers import REGISTRY, Solver
 from ..utils.matrices import refuse_masked
@@ -56,7 +57,10 @@ def as_loss(argument: str, given: Any, allowed: Collection[str]) -> ScalarLoss:
         given.validate()
         return given
     if not isinstance(given, str) or given not in allowed:
-        raise ValueError(f"{argument} must be one of {list(allowed)} or a ScalarLoss, got {given!r}")
+        hint = hint_of(given)
+        raise ValueError(
+            f"{argument} must be one of {list(allowed)} or a ScalarLoss, got {given!r}{hint}"
+        )
     return LOSSES[given]()
 
 

@@ -207,7 +207,7 @@ def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
 
 def source_for_oracle(X: RowSource, oracle: InvarianceOracle) -> RowSource:
     """Return rows in blocks in a form that an oracle supports, see `for_oracle`."""
-    check_suits(oracle, X.sparse, X.shape[1], "rows of dense blocks")
+    check_suits(oracle, X.sparse, X.shape[1], "dense rows, such as SlicedRows of an array in a file")
     if image_oracles(oracle):
         warn_of_fill(oracle, sample_of(X))
     return X

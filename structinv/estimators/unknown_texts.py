@@ -39,7 +39,11 @@ def warn_of_unknown_texts(
     )
     more = ", ..." if len(unknown) > len(first) else ""
     share = share_of_unknown_tokens(vectorizer, texts)
-    all_tokens = "" if share is None else f". {100 * share:.1f} % of all tokens are unknown to the model"
+    all_tokens = ""
+    if share is not None:
+        words = vectorizer.analyzer == "word" and tuple(vectorizer.ngram_range) == (1, 1)
+        kind = "tokens" if words else "n-grams"
+        all_tokens = f". {100 * share:.1f} % of all {kind} are unknown to the model"
     warnings.warn(
         f"{len(unknown)} of {len(texts)} {_WORDS}: {named}{more}. Their score is the intercept, "
         f"so all of them are predicted {label_name(label_of(first[0]))!r} and have the same "

@@ -32,8 +32,9 @@ _ROW_LIMIT = 12
 _LOG = logging.getLogger("structinv")
 _SILENT_SECONDS = 3.0
 _SLOW = (
-    "structinv: check_oracle takes longer than 3 seconds, because methods of {} are slow. It ends after "
-    "a few thousand calls. Pass fewer samples or a smaller n_directions for a shorter check."
+    "structinv: check_oracle takes longer than 3 seconds: methods of {} are slow, or functions compile "
+    "for the first time. It ends after a few thousand calls. Pass fewer samples or a smaller "
+    "n_directions for a shorter check."
 )
 
 

@@ -206,7 +206,7 @@ def _refuse_regressor(last: Any) -> None:
     """Raise TypeError for a regressor, whose predictions have bounds instead of margins."""
     if is_regressor(last):
         advice = (
-            "call its method certify(X, oracle=...)"
+            "call its method certify(X, oracle=...), or pass scoring= to a search"
             if hasattr(last, "certify")
             else "use InvariantLinearSVR for bounds of predictions"
         )

@@ -84,9 +84,9 @@ _ADVICE = {
     ),
     Status.ORACLE_TOO_COARSE: (
         "the solver converged for the perturbed samples that the oracle finds, but the oracle's upper "
-        "bounds are too loose to prove a small gap: use an exact oracle, such as degrees=[-5, 5] "
-        "instead of interval, or A @ B with a list B. A larger resolution tightens the bounds. "
-        "Otherwise pass a larger tol."
+        "bounds are too loose to prove a small gap: use an exact oracle, or pass a larger tol. For "
+        "images, a list such as degrees=[-5, 5] is exact, and a larger resolution of an interval has "
+        "tighter bounds; A @ B is exact for a list B."
     ),
     Status.INTERRUPTED: (
         "the model is the best one so far; fit again to continue, if both fits have warm_start=True or "

@@ -283,6 +283,12 @@ class ImageFamily(InvarianceOracle):
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(f"{source} must return a pair (matrices, translations), got {result!r}")
         matrices = plugins.numbers(source, "matrices", result[0], (len(values), 2, 2))
+        singular = np.flatnonzero(np.linalg.det(matrices) == 0)
+        if len(singular):
+            matrix, value = matrices[singular[0]].tolist(), values[singular[0]]
+            raise ValueError(
+                f"{source} must return invertible matrices, got {matrix} for the value {value:g}"
+            )
         return matrices, plugins.numbers(source, "translations", result[1], (len(values), 2))
 
     def _maps(self, shape: ImageShape) -> ImageMaps:
