@@ -54,6 +54,7 @@ def test_files_are_decompressed_by_the_ending_of_their_name(tmp_path, ending, co
         ("a;b\n1;2\n", "data", "rows"),
         ("a\tb\n1\t2\n", "data", "rows"),
         ('ham\tGo until 10, "now\nspam\tfree\n', "data", "texts"),
+        ("text\nfree, now\n", "data", "texts"),
         ("He PRP O\n\n", "data.conll", "sentences"),
         ("He PRP O\n\n", "data.IOB2", "sentences"),
     ],
@@ -85,6 +86,14 @@ class TestTexts:
         found = samples(tmp_path, 'n,text,label\n1,"a, ""b""\nc",x\n2,d,y\n')
         assert (found.X, found.labels.tolist()) == (['a, "b"\nc', "d"], ["x", "y"])
 
+    @pytest.mark.parametrize("content", ["text\nhello, free\n", '"text"\n"hello, free"\n'])
+    def test_tables_with_one_column(self, tmp_path, content):
+        assert samples(tmp_path, content).X == ["hello, free"]
+
+    def test_quoted_names_of_columns(self, tmp_path):
+        found = samples(tmp_path, '"label"\t"text"\n"x"\t"a"\n')
+        assert (found.X, found.labels.tolist()) == (["a"], ["x"])
+
     def test_lines_of_a_label_a_tab_and_a_text(self, tmp_path):
         found = samples(tmp_path, 'ham\tOk "lar\nspam\tFree, now\n')
         assert (found.X, found.labels.tolist()) == (['Ok "lar', "Free, now"], ["ham", "spam"])
@@ -93,7 +102,13 @@ class TestTexts:
         ("content", "message"),
         [
             ('{"text": "a"}\n{"text"\n', "line 2 is not JSON"),
-            ('{"text": "a"}\n{"body": "a"}\n', r'line 2 must be an object such as \{"text'),
+            ('{"text": "a"}\n{"body": "a"}\n', r'line 2 must be one JSON object, such as \{"text'),
+            ('{"text": null}\n', "line 1 must have a string in the key 'text', got null"),
+            ('[{"text": "a"}]\n', "line 1 must be one JSON object, such as"),
+            ('[\n{"text": "a"}\n]\n', r"line 1 is not JSON: .*\. Each line must be one JSON object"),
+            ("text,label\n", "has a header, but no rows"),
+            ("text\tlabel\n", "has a header, but no rows"),
+            ("a,label\n", "has a header, but no rows"),
             ("text,label\na\n", "line 2 must have 2 cells, got 1"),
             (b'{"text": "\xe4"}', "must be text in UTF-8"),
             ("free money for you\n", "must have JSON lines, SVMlight rows, or a table"),
@@ -108,14 +123,17 @@ class TestTexts:
         ("content", "message"),
         [
             ('{"text": "a", "label": 1}\n{"text": "b"}\n', "the key 'label' of line 2 must contain"),
-            ('{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n', "of one type, got int and str"),
+            (
+                '{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n',
+                "one type, but line 2 has str, and",
+            ),
             ("text,kind\na,b\n", "it has no column 'label', only text, kind. Pass --label-key"),
         ],
     )
     def test_labels_that_are_missing(self, tmp_path, content, message):
         found = samples(tmp_path, content)
         assert found.kind == "texts"
-        with pytest.raises(ValueError, match=f"data has no labels: .*{message}"):
+        with pytest.raises(ValueError, match=f"data has no usable labels: .*{message}"):
             _ = found.labels
 
 
@@ -130,6 +148,8 @@ class TestRows:
         [
             ("a,b\n1,x\n", "line 2 must have a finite number in column 'b', got 'x'"),
             ("a,b\n1,nan\n", "line 2 must have a finite number"),
+            ("a,label\nhello,x\n", "has no column 'text'.* got 'hello'$"),
+            ("1 1:1\n1 2:nan\n", "data, line 2: values must be finite"),
             ("a,a\n1,2\n", "a header with a different name for each column"),
             ("1,2\n3,4\n", "a header with a different name for each column"),
             ("1 1:1\n\n# 1 1:x\n1 1:x\n1 1:y\n", "data, line 4: .*b'x'"),
@@ -140,6 +160,13 @@ class TestRows:
     def test_errors(self, tmp_path, content, message):
         with pytest.raises(ValueError, match=message):
             samples(tmp_path, content)
+
+    @pytest.mark.parametrize("content", ['{"text": "a"}\n', "text,label\na,b\n"])
+    def test_other_formats_are_not_svmlight_rows(self, tmp_path, content):
+        with pytest.raises(
+            ValueError, match="data, line 1: must be an SVMlight row, such as .*, got '.*text"
+        ):
+            samples(tmp_path, content, format=Format.SVMLIGHT)
 
     def test_columns_are_found_by_name(self, tmp_path):
         found = samples(tmp_path, "b,a,c\n1,2,3\n")
@@ -157,7 +184,7 @@ class TestRows:
             writer.append(np.eye(3))
         found = read(tmp_path / "rows", None, "label", 1)
         assert (found.kind, found.notes) == ("rows", {"first_feature": 0})
-        with pytest.raises(ValueError, match="has no labels"):
+        with pytest.raises(ValueError, match="has no usable labels"):
             _ = found.labels
         with pytest.raises(ValueError, match="pass --n-features 4 to convert"):
             with_features(found, {}, 4, True)

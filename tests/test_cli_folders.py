@@ -70,8 +70,8 @@ def test_rows_without_labels(folder, tmp_path):
     model = folder / "train.model"
     assert len(succeed("predict", model, tmp_path / "unlabeled").splitlines()) == 50
     assert "Row 3: no label" in succeed("explain", model, tmp_path / "unlabeled", "--row", 3)
-    assert "has no labels" in fail("evaluate", model, tmp_path / "unlabeled")
-    assert "has no labels" in fail("fit", tmp_path / "unlabeled", *DROP, "-o", tmp_path / "m")
+    assert "has no usable labels" in fail("evaluate", model, tmp_path / "unlabeled")
+    assert "has no usable labels" in fail("fit", tmp_path / "unlabeled", *DROP, "-o", tmp_path / "m")
 
 
 @pytest.mark.parametrize(

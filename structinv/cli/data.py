@@ -29,8 +29,11 @@ from .output import is_standard
 BLOCK_SIZE = 1 << 22
 TEXT_KEY = "text"
 _COLUMN_ENDINGS = (".conll", ".iob", ".iob2", ".bio")
-# The start of an SVMlight row: a comment, or a label and the first value.
-_ROW = re.compile(rb"\s*(#|[-+.\w]+\s*(#|$|\s(qid|\d+):))")
+# Starts of JSON lines, also of a list of objects, and of SVMlight rows: a label and the first value.
+_JSON = re.compile(rb'\{|\[\s*([{"]|$)')
+_ROW = re.compile(rb"[-+.\w]+\s+(qid|\d+):")
+# SVMlight rows without values.
+_EMPTY_ROW = re.compile(rb"[-+.\d][-+.\w]*\s*(#|$)|#")
 
 
 class Format(StrEnum):
@@ -69,7 +72,7 @@ class Samples:
     def labels(self) -> Any:
         """Labels of all samples; ValueError without labels."""
         if self.y is None:
-            raise ValueError(f"{self.name} has no labels: {self.no_labels}")
+            raise ValueError(f"{self.name} has no usable labels: {self.no_labels}")
         return self.y
 
 
@@ -113,9 +116,13 @@ def _format_of(path: Path, content: bytes) -> Format:
     if endings and endings[-1].lower() in _COLUMN_ENDINGS:
         return Format.CONLL
     first = content.lstrip().split(b"\n", 1)[0].rstrip()
-    if first.startswith(b"{"):
+    if _JSON.match(first):
         return Format.JSON
-    return Format.SVMLIGHT if _ROW.match(first) else Format.TABLE
+    return Format.SVMLIGHT if _is_row(first) else Format.TABLE
+
+
+def _is_row(line: bytes) -> bool:
+    return bool(_ROW.match(line) or _EMPTY_ROW.match(line))
 
 
 def svmlight_rows(
@@ -125,7 +132,10 @@ def svmlight_rows(
 
     def read_rows(content: bytes) -> tuple[sparse.csr_matrix, np.ndarray]:
         stream = BytesIO(content)
-        return load_svmlight_file(stream, n_features=n_features, zero_based=first_feature == 0)
+        X, y = load_svmlight_file(stream, n_features=n_features, zero_based=first_feature == 0)
+        if not np.isfinite(X.data).all():
+            raise ValueError("values must be finite")
+        return X, y
 
     try:
         return read_rows(content)
@@ -144,6 +154,10 @@ def svmlight_rows(
                 start = middle
             except (OverflowError, ValueError):
                 stop = middle
+        line = lines[start].strip()
+        if not _is_row(line):
+            got = shown(line.decode(errors="replace"), 60)
+            reason = f"must be an SVMlight row, such as 1 3:0.5, got {got!r}"
         raise ValueError(f"{name}, line {n_before + start + 1}: {reason}") from None
 
 
@@ -171,39 +185,49 @@ def convert_file(
 def _json(text: str, name: str, label_key: str) -> Samples:
     """Read JSON lines with texts, and with labels if all lines have one."""
     texts, labels, no_labels = [], [], ""
+    form = f'must be one JSON object, such as {{"{TEXT_KEY}": "..."}}'
     for number, line in enumerate(StringIO(text), start=1):
         if not line.strip():
             continue
+        where = f"{name}, line {number}"
         try:
             record = json.loads(line)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"{name}, line {number} is not JSON: {shown(error, 200)}") from None
-        if not isinstance(record, dict) or not isinstance(record.get(TEXT_KEY), str):
-            raise ValueError(f'{name}, line {number} must be an object such as {{"{TEXT_KEY}": "..."}}')
+            raise ValueError(f"{where} is not JSON: {shown(error, 200)}. Each line {form}") from None
+        if not isinstance(record, dict) or TEXT_KEY not in record:
+            raise ValueError(f"{where} {form}")
+        if not isinstance(record[TEXT_KEY], str):
+            found = shown(json.dumps(record[TEXT_KEY]), 60)
+            raise ValueError(f"{where} must have a string in the key {TEXT_KEY!r}, got {found}")
         texts.append(record[TEXT_KEY])
         labels.append(record.get(label_key))
+        first, last = (type(each).__name__ for each in (labels[0], labels[-1]))
         if not isinstance(labels[-1], (str, int)):
             no_labels = no_labels or (
                 f"the key {label_key!r} of line {number} must contain a string or an integer, but its "
                 f"keys are {listed(sorted(record))}. Pass --label-key if another key has the label"
             )
-    kinds = sorted({type(label).__name__ for label in labels})
-    if not no_labels and len(kinds) > 1:
-        no_labels = f"labels must be of one type, got {' and '.join(kinds)}"
+        elif first != last:
+            no_labels = no_labels or (
+                f"labels must be of one type, but line {number} has {last}, and earlier lines {first}"
+            )
     return Samples(name, "texts", texts, None if no_labels else np.array(labels), no_labels=no_labels)
 
 
 def _table(text: str, name: str, label_key: str) -> Samples:
     """Read a table with a header: texts, or numbers; or lines of a label, a tab and a text."""
     first = text.lstrip().split("\n", 1)[0]
-    separator = "\t" if "\t" in first else max(",;", key=first.count)
-    if separator not in first:
+    separator = max(",;", key=first.count)
+    if "\t" in first or separator not in first:
+        separator = "\t"
+    names = first.rstrip().replace('"', "").split(separator)
+    if len(names) == 1 and names != [TEXT_KEY]:
         raise ValueError(
             f"{name} must have JSON lines, SVMlight rows, or a table with a header, got "
             f"{shown(first, 60)!r}. Pass --format conll to fit for sentences in columns"
         )
     csv.field_size_limit(2**31 - 1)
-    bare = separator == "\t" and not {TEXT_KEY, label_key} & set(first.rstrip().split("\t"))
+    bare = separator == "\t" and not {TEXT_KEY, label_key} & set(names)
     quoting: Any = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
     reader: Any = csv.reader(StringIO(text, newline=""), delimiter=separator, quoting=quoting)
     header = [cell.strip() for cell in next(filter(None, reader))]
@@ -217,6 +241,8 @@ def _table(text: str, name: str, label_key: str) -> Samples:
         lines.append(reader.line_num)
     if bare and len(header) == 2 and not all(_is_number(cells[1]) for cells in rows or [header]):
         return _texts(name, [[label_key, TEXT_KEY], header, *rows], label_key)
+    if not rows:
+        raise ValueError(f"{name} has a header, but no rows")
     if TEXT_KEY in header:
         return _texts(name, [header, *rows], label_key)
     return _numbers(name, header, rows, lines, label_key)
@@ -236,10 +262,10 @@ def _numbers(
     for cells, line in zip(rows, lines, strict=True):
         for column, cell in zip(header, cells, strict=True):
             if column != label_key and not _is_number(cell):
+                advice = "" if label_key in header else ". Pass --label-key if it has the label"
                 raise ValueError(
-                    f"{name}, line {line} must have a finite number in column {column!r}, got "
-                    f"{shown(cell, 60)!r}. Pass --label-key if it has the label, or name a column of "
-                    f"texts {TEXT_KEY!r}"
+                    f"{name} has no column {TEXT_KEY!r}, so line {line} must have a finite number in "
+                    f"column {column!r}, got {shown(cell, 60)!r}{advice}"
                 )
     columns = dict(zip(header, zip(*rows, strict=True), strict=False))
     labels, no_labels = _labels(columns, label_key)
