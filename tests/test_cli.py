@@ -149,6 +149,27 @@ class TestFit:
         assert re.search(message, line)
         assert not (tmp_path / "m").exists()
 
+    @pytest.mark.parametrize(
+        ("data", "options", "message"),
+        [
+            (
+                "train.jsonl",
+                "--zero-based",
+                "one-based is for SVMlight rows, but .* has texts",
+            ),
+            ("train.jsonl", "--memory-limit 1GB", "--memory-limit is for rows, but .* has texts"),
+            (
+                "train.svm",
+                "--label-key y",
+                "for texts and tables, but .* has SVMlight rows",
+            ),
+            ("table.csv", "--one-based", "for SVMlight rows, but .* has tables"),
+        ],
+    )
+    def test_options_for_other_data(self, folder, tmp_path, data, options, message):
+        (folder / "table.csv").write_text("a,label\n1,x\n2,y\n")
+        assert re.search(message, fail("fit", folder / data, *options.split(), "-o", tmp_path / "m"))
+
     def test_output_is_checked_before_the_work(self, folder, tmp_path):
         assert "got the folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path)
         assert "existing folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path / "a" / "b")
@@ -208,6 +229,11 @@ class TestPredict:
         path.write_text('{"text": "cheap pills offer"}\n{"text": "lunch meeting unknownword"}\n')
         assert succeed("predict", folder / "text.model", path).split() == ["spam", "ham"]
         assert succeed("predict", folder / "text.model", "-", input=path.read_text()) == "spam\nham\n"
+
+    @pytest.mark.parametrize("option", ["--label-key=y", "--zero-based", "--ignore-new-features"])
+    def test_options_for_other_data(self, folder, option):
+        name, data = ("rows", "test.svm") if "label" in option else ("text", "test.jsonl")
+        assert " is for " in fail("predict", folder / f"{name}.model", folder / data, option)
 
     def test_a_certificate_without_labels_perturbs_all_samples(self, folder, tmp_path):
         options = ("--oracle", "fdrop", "--max-changes", 1, "--only-for", 1, "--tol", 0.1)
@@ -292,9 +318,14 @@ class TestModelsOfPython:
         path, model = self.saved(folder, search)
         out = succeed("predict", path, folder / "test.jsonl")
         assert out.split() == model.predict(texts_of(folder / "test.jsonl")[0]).tolist()
-        assert "no parameter oracle" in fail("predict", path, folder / "test.jsonl", "--certify")
+        for name, *more in (("predict", "--certify"), ("evaluate",), ("explain", "--row", 0)):
+            result = run(name, path, folder / "test.jsonl", *more)
+            assert result.output.startswith("structinv: error: MODEL declares no perturbations")
+            assert 'structinv.certify(model, TokenEdits("edit", 5), texts, y)' in result.output
         path, model = self.saved(folder, Ridge(), "train.svm")
         out = succeed("predict", path, folder / "test.svm")
+        result = run("predict", path, folder / "test.svm", "--certify")
+        assert result.output.startswith("structinv: error: estimator must be a classifier")
         expected = model.predict(rows_of(folder / "test.svm")[0])
         np.testing.assert_array_equal([float(line) for line in out.split()], expected)
 

@@ -107,7 +107,13 @@ def test_model_files_label_features_in_python(folder, expected):
 
 def test_options_and_columns_that_the_model_lacks_are_refused(folder, tmp_path):
     model, test = folder / "model", folder / "test.conll"
-    assert "--scores is for rows" in fail("predict", model, test, "--scores")
+    result = run("predict", model, test, "--scores", "--certify")
+    assert result.output.startswith("structinv: error: --scores is for rows and texts, but")
+    for name, content in (("rows", "1 1:2 3:4\n-1 2:1\n"), ("texts", '{"text": "a"}\n')):
+        (tmp_path / name).write_text(content)
+        assert f"MODEL takes sentences, but {tmp_path / name} has {name}" in fail(
+            "predict", model, tmp_path / name
+        )
     assert "got InvariantStructuredSVC" in fail("explain", model, test, "--row", 0)
     for option in (("--max-fpr", 0.1), ("--memory-limit", "1GB")):
         assert option[0] in fail("fit", folder / "train.conll", *option, "-o", tmp_path / "m")

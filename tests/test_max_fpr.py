@@ -98,7 +98,7 @@ def test_a_threshold_that_makes_texts_without_known_words_positive_is_named(tmp_
     [
         ("train.svm", "--max-fpr 0", "--max-fpr must be above 0 and below 1, such as 0.01, got 0.0"),
         ("train.svm", "--max-fpr 0.01", "requires at least 500 samples without the label 1"),
-        ("tags.conll", "--max-fpr 0.1", "--max-fpr is for rows and texts, but DATA has sentences"),
+        ("tags.conll", "--max-fpr 0.1", "tags.conll has sentences"),
         ("three", "--max-fpr 0.05", "--max-fpr requires two classes, but DATA has 3"),
     ],
 )

@@ -16,6 +16,7 @@ from ..certificates.certificate import described
 from ..estimators.row_inputs import some_rows
 from ..estimators.target_labels import label_name
 from ..inspection import explain_edit
+from ..oracles.combinators import OnlyFor
 from ..oracles.images.image_maps import ImageShape
 from ..persistence.model_files import model_bytes
 from ..report.writing import TITLE, page
@@ -130,24 +131,29 @@ def fit(
     unchanged.
     """
     check_output(output, data)
-    label_key = label_key or "label"
+    key = label_key or "label"
     with status("reading"):
-        samples = read(data, format, label_key, int(not zero_based))
+        samples = read(data, format, key, int(not zero_based))
         if samples.kind == "sentences":
             samples = with_tokens(samples, None, None)
+    given.check_fitting(
+        samples,
+        {
+            "--label-key": label_key,
+            "--zero-based/--one-based": zero_based,
+            "--memory-limit": memory_limit,
+            "--max-fpr": max_fpr,
+        },
+    )
     X, y = samples.X, samples.labels
     flat = np.array(list(chain.from_iterable(y)) if samples.kind == "sentences" else y)
     more: dict[str, Any] = {"C": C, "solver": solver, "tol": tol, "max_seconds": max_seconds}
     if memory_limit is not None:
-        if samples.kind != "rows":
-            raise ValueError(f"--memory-limit is for rows, but {samples.name} has {samples.kind}")
         more["memory_limit"] = limit_of_memory(memory_limit)
     only = labels_that_change(changing, flat)
     model = build(samples.kind, oracle, max_changes, only, random_state=seed, **more)
     held = None
     if max_fpr is not None:
-        if samples.kind == "sentences":
-            raise ValueError("--max-fpr is for rows and texts, but DATA has sentences: remove it")
         held = Threshold(model, X, y, max_fpr, seed)
         X, y = held.training
     with training_shown():
@@ -163,7 +169,7 @@ def fit(
             name = label_name(held.label)
             say(f"warning: at this threshold, texts without any known word are predicted {name}")
     seconds = training.pop("seconds")
-    notes = {**samples.notes, "label_key": label_key, "training": training}
+    notes = {**samples.notes, "label_key": key, "training": training}
     write(output, model_bytes(model, notes=notes)[0])
     console = quiet_console(error=is_standard(output))
     gap = f"{seconds:.1f} s, relative gap {training['relative_gap']:.1e}: {training['status']}"
@@ -223,8 +229,15 @@ def predict(
     """
     check_output(output, data, model)
     saved = load_model(model)
+    if certify:
+        saved.check_declares()
     samples = saved.samples(data, label_key, zero_based, ignore_new_features)
+    given.check_fitting(samples, {"--scores": scores or None})
     write_labels(output, predictions(saved, samples, scores, certify))
+    if certify:
+        oracle = saved.oracle
+        all_of_it = "; DATA is read without labels, so all of it counts as perturbed"
+        say(f"certified for {described(oracle)}{all_of_it if isinstance(oracle, OnlyFor) else ''}")
 
 
 @app.command()
@@ -243,6 +256,7 @@ def explain(
     of the predicted label.
     """
     saved = load_model(model)
+    saved.check_declares()
     samples = saved.samples(data, label_key, zero_based, ignore_new_features)
     n_rows = _num_samples(samples.X)
     if not 0 <= row < n_rows:

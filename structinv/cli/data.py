@@ -69,6 +69,15 @@ class Samples:
     digest: str = ""
 
     @property
+    def form(self) -> str:
+        """Kind of samples, with the form of rows."""
+        if isinstance(self.X, RowFolder):
+            return "rows in a folder"
+        if self.kind != "rows":
+            return self.kind
+        return "tables" if "columns" in self.notes else "SVMlight rows"
+
+    @property
     def labels(self) -> Any:
         """Labels of all samples; ValueError without labels."""
         if self.y is None:
@@ -76,8 +85,17 @@ class Samples:
         return self.y
 
 
-def read(path: Path, format: Format | None, label_key: str, first_feature: int) -> Samples:
-    """Read DATA; by default the name and the first line decide the format."""
+def read(
+    path: Path,
+    format: Format | None,
+    label_key: str,
+    first_feature: int,
+    otherwise: Format = Format.TABLE,
+) -> Samples:
+    """Read DATA; by default the name and the first line decide the format.
+
+    `otherwise` is the format if they do not.
+    """
     if path.is_dir():
         rows = RowFolder(path)
         notes = {key: rows.notes[key] for key in rows.notes.keys() & {"first_feature", "columns"}}
@@ -85,16 +103,15 @@ def read(path: Path, format: Format | None, label_key: str, first_feature: int) 
     name = "standard input" if str(path) == "-" else name_of(path)
     with opened(sys.stdin.buffer if str(path) == "-" else path) as stream:
         content = stream.read()
-    samples = _parsed(content.removeprefix(BOM_UTF8), name, format, label_key, first_feature)
+    bare = content.removeprefix(BOM_UTF8)
+    format = format or _format_of(Path(name), bare, otherwise)
+    samples = _parsed(bare, name, format, label_key, first_feature)
     return samples if path.is_file() else replace(samples, digest=sha256(content).hexdigest())
 
 
-def _parsed(
-    content: bytes, name: str, format: Format | None, label_key: str, first_feature: int
-) -> Samples:
+def _parsed(content: bytes, name: str, format: Format, label_key: str, first_feature: int) -> Samples:
     if not content.strip():
         raise ValueError(f"{name} is empty")
-    format = format or _format_of(Path(name), content)
     if format is Format.CONLL:
         if content.lstrip().startswith(b'{"'):
             raise ValueError(f"{name} has JSON lines, not sentences in columns")
@@ -111,18 +128,16 @@ def _parsed(
     return (_json if format is Format.JSON else _table)(text, name, label_key)
 
 
-def _format_of(path: Path, content: bytes) -> Format:
+def _format_of(path: Path, content: bytes, otherwise: Format) -> Format:
     endings = [ending for ending in path.suffixes[-2:] if ending not in OPENERS]
     if endings and endings[-1].lower() in _COLUMN_ENDINGS:
         return Format.CONLL
     first = content.lstrip().split(b"\n", 1)[0].rstrip()
     if _JSON.match(first):
         return Format.JSON
-    return Format.SVMLIGHT if _is_row(first) else Format.TABLE
-
-
-def _is_row(line: bytes) -> bool:
-    return bool(_ROW.match(line) or _EMPTY_ROW.match(line))
+    # A sentence may start with a number or a comment.
+    is_row = _ROW.match(first) or (otherwise is Format.TABLE and _EMPTY_ROW.match(first))
+    return Format.SVMLIGHT if is_row else otherwise
 
 
 def svmlight_rows(
@@ -155,7 +170,7 @@ def svmlight_rows(
             except (OverflowError, ValueError):
                 stop = middle
         line = lines[start].strip()
-        if not _is_row(line):
+        if not (_ROW.match(line) or _EMPTY_ROW.match(line)):
             got = shown(line.decode(errors="replace"), 60)
             reason = f"must be an SVMlight row, such as 1 3:0.5, got {got!r}"
         raise ValueError(f"{name}, line {n_before + start + 1}: {reason}") from None

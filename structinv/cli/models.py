@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
 from ..estimators import InvariantStructuredSVC
+from ..estimators.base import InvariantEstimator
 from ..estimators.target_labels import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..other_models.layers import layers
@@ -22,6 +24,7 @@ from ..rows import RowFolder
 from ..utils.resources import check_memory
 from ..utils.texts import listed, shown
 from .data import Format, Samples, read, with_features, with_tokens
+from .options import check_fitting
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,16 @@ class SavedModel:
         """Perturbations of the training."""
         return getattr(layers(self.model).last, "oracle", None) or Identity()
 
+    def check_declares(self) -> None:
+        """Raise ValueError for a classifier that is not of this library."""
+        last = layers(self.model).last
+        if is_classifier(last) and not isinstance(last, InvariantEstimator):
+            example = 'TokenEdits("edit", 5), texts' if self.takes == "texts" else "FDrop(5), X"
+            raise ValueError(
+                f"MODEL declares no perturbations: it ends in {type(last).__name__}. Certify linear "
+                f"classifiers and naive Bayes in Python: structinv.certify(model, {example}, y)"
+            )
+
     @property
     def _takes_sparse(self) -> bool:
         """True if all estimators in the model, and the perturbations, support sparse rows."""
@@ -63,10 +76,19 @@ class SavedModel:
     ) -> Samples:
         """Read DATA in the form of the model."""
         first = self.notes.get("first_feature", 1) if zero_based is None else int(not zero_based)
-        format = Format.CONLL if self.takes == "sentences" else None
-        samples = read(data, format, label_key or self.notes.get("label_key", "label"), first)
+        otherwise = Format.CONLL if self.takes == "sentences" else Format.TABLE
+        key = label_key or self.notes.get("label_key", "label")
+        samples = read(data, None, key, first, otherwise)
         if samples.kind != self.takes:
             raise ValueError(f"MODEL takes {self.takes}, but {samples.name} has {samples.kind}")
+        check_fitting(
+            samples,
+            {
+                "--label-key": label_key,
+                "--zero-based/--one-based": zero_based,
+                "--ignore-new-features": ignore_new or None,
+            },
+        )
         if samples.kind == "rows":
             names = list(getattr(self.model, "feature_names_in_", ())) or None
             n_features = getattr(self.model, "n_features_in_", samples.X.shape[1])
@@ -96,6 +118,7 @@ class SavedModel:
 
     def subject(self, samples: Samples, shape: Any = None, **facts: str) -> Subject:
         """Return the subject of a report on labeled data."""
+        self.check_declares()
         names = self.feature_names(samples)
         more: dict[str, Any] = {} if names is None else {"feature_name": names.__getitem__}
         more |= {"facts": {**self.facts, **facts}, "training": self.notes.get("training", {})}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .data import Format
+from .data import Format, Samples
 
 
 class DataType(StrEnum):
@@ -23,6 +23,16 @@ class DataType(StrEnum):
 _data, _model, _solver, _output = (
     partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Model", "Solver", "Output")
 )
+
+# Kinds and forms of DATA that an option is for.
+_FITTING = {
+    "--label-key": ("texts", "tables"),
+    "--zero-based/--one-based": ("SVMlight rows",),
+    "--ignore-new-features": ("SVMlight rows", "tables"),
+    "--memory-limit": ("rows",),
+    "--max-fpr": ("rows", "texts"),
+    "--scores": ("rows", "texts"),
+}
 
 Data = Annotated[
     Path,
@@ -203,3 +213,13 @@ FirstFeature = Annotated[
         "--zero-based/--one-based", metavar="", help="Feature numbers start at 0, or at 1 (default)."
     ),
 ]
+
+
+def check_fitting(samples: Samples, given: dict[str, Any]) -> None:
+    """Raise ValueError if an option does not fit DATA; None means no option."""
+    for option, value in given.items():
+        fitting = _FITTING[option]
+        if value is not None and not {samples.kind, samples.form} & set(fitting):
+            raise ValueError(
+                f"{option} is for {' and '.join(fitting)}, but {samples.name} has {samples.form}"
+            )

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import typer
 
-from ..certificates.certificate import described
 from ..datasets.conll import conll_bytes
 from ..estimators import InvariantStructuredSVC
 from ..estimators.row_inputs import in_blocks
 from ..estimators.target_labels import label_name
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import are_spans
-from ..oracles.combinators import OnlyFor
 from ..other_models import certify
 from ..report.sections import accuracy
 from ..report.sentences import SentenceSubject
@@ -28,7 +26,7 @@ from ..utils.summaries import Table, percent
 from ..utils.texts import shortened, shown, visible
 from .data import Samples
 from .models import SavedModel
-from .output import MOST_SHOWN, is_standard, say, status
+from .output import MOST_SHOWN, is_standard, status
 
 _SPAN_RATES = "precision", "recall", "f1-score"
 
@@ -52,12 +50,8 @@ def _for_terminal(content: bytes) -> bytes:
 
 def predictions(saved: SavedModel, samples: Samples, scores: bool, certified: bool) -> Iterator[bytes]:
     """Yield lines with labels, and with decision values and certificates if wanted."""
-    if certified:
-        oracle = saved.oracle
-        all_of_it = "; DATA is read without labels, so all of it counts as perturbed"
-        say(f"certified for {described(oracle)}{all_of_it if isinstance(oracle, OnlyFor) else ''}")
     if samples.kind == "sentences":
-        yield _sentences(saved.model, samples, scores, certified)
+        yield _sentences(saved.model, samples, certified)
         return
     X = samples.X
     blocks = in_blocks(X, lambda rows, _: rows) if isinstance(X, RowSource) else [X]
@@ -71,10 +65,8 @@ def predictions(saved: SavedModel, samples: Samples, scores: bool, certified: bo
         yield "".join("\t".join(cells) + "\n" for cells in zip(*columns, strict=True)).encode()
 
 
-def _sentences(model: Any, samples: Samples, scores: bool, certified: bool) -> bytes:
+def _sentences(model: Any, samples: Samples, certified: bool) -> bytes:
     """Return all columns of DATA, the label, and yes or no for certified sentences."""
-    if scores:
-        raise ValueError("--scores is for rows and texts, but MODEL takes sentences: remove the option")
     added = [[_names(labels) for labels in model.predict(samples.X)]]
     if certified:
         answers = _certified(model, samples.X)
