@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -70,6 +71,32 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
             Predictions; lazy for collections.
         """
         return self._lazily("predict", X) if self._in_partitions(X) else super().predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the accuracy or R² of predictions, on the workers for collections.
+
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels.
+        y : as in `fit`
+            True labels or targets.
+        sample_weight : as in `fit`, optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Weighted fraction of correct labels, or coefficient of determination of targets.
+        """
+        if self._in_partitions(X):
+            return self._score(X, y, sample_weight)
+        local: Any = super()
+        return float(local.score(X, y, sample_weight))
+
+    @abstractmethod
+    def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
+        """Compute `score` on the workers."""
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """Return the samples after their most damaging perturbations.
@@ -221,25 +248,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             return self._lazily("decision_function", X)
         return super().decision_function(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy, on the workers for collections.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without labels.
-        y : as in `fit`
-            True labels.
-        sample_weight : as in `fit`, optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            Weighted fraction of correct predictions.
-        """
-        if not self._in_partitions(X):
-            return float(super().score(X, y, sample_weight))
+    def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
         return self._accuracy(_weight_sums, X, y, sample_weight)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
@@ -314,25 +323,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
             target_mean=mean,
         )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the coefficient of determination, on the workers for collections.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without targets.
-        y : as in `fit`
-            True targets.
-        sample_weight : as in `fit`, optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            R² of the predictions.
-        """
-        if not self._in_partitions(X):
-            return float(super().score(X, y, sample_weight))
+    def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
         sums = self._summed(_squares, X, y, sample_weight)
         weight, error, total, square = sums[:4]
         check_positive(weight)
