@@ -22,6 +22,17 @@ from .group import Request, Response, pack, plane, respond, value
 MOST_ROUNDS_LATE = 10
 # Number of rounds between moves of groups to new workers.
 ROUNDS_BETWEEN_MOVES = 5
+# Tolerance of the quadratic program, relative to the violation of the new planes.
+SHARE_OF_PROMISE = 0.01
+MOST_PASSES = 300
+# Default memory of the planes, and smallest and largest number of planes per group.
+BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
+# Number of row updates per group and round, and maximum number of sweeps.
+ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
+# Number of rounds without weight after which a plane is removed.
+MOST_IDLE = 3
+# Number of rounds without losses of all groups, after which a separate pass computes the objective.
+ROUNDS_WITHOUT_VALUE = 10
 
 
 class PartitionedTerm(Term):
@@ -101,19 +112,6 @@ class PartitionedTerm(Term):
         for p, call in list(self._calls.items()):
             if self._round - call.round >= MOST_ROUNDS_LATE:
                 self._calls[p] = replace(self.cluster.give_away(p, call), round=self._round)
-
-
-# Tolerance of the quadratic program, relative to the violation of the new planes.
-SHARE_OF_PROMISE = 0.01
-MOST_PASSES = 300
-# Default memory of the planes, and smallest and largest number of planes per group.
-BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
-# Number of row updates per group and round, and maximum number of sweeps.
-ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
-# Number of rounds without weight after which a plane is removed.
-MOST_IDLE = 3
-# Number of rounds without losses of all groups, after which a separate pass computes the objective.
-ROUNDS_WITHOUT_VALUE = 10
 
 
 @dataclass

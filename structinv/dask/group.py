@@ -17,6 +17,12 @@ from .partition import Block, Recipe
 
 # Bytes of one nonzero value with its position.
 BYTES_OF_ENTRY = 12
+# Number of finished fits in a worker's record.
+MOST_ENDED = 1000
+# Gap at which the sweeps of a round end, relative to that of the first sweep.
+ENOUGH = 0.5
+# Number of rows for the compilation of functions.
+ROWS_TO_COMPILE = 8
 
 
 @dataclass(frozen=True)
@@ -50,14 +56,6 @@ def pack(vector: np.ndarray) -> PackedVector:
     if BYTES_OF_ENTRY * len(places) >= vector.nbytes:
         return PackedVector(vector)
     return PackedVector(vector[places], places.astype(np.int32))
-
-
-# Number of finished fits in a worker's record.
-MOST_ENDED = 1000
-# Gap at which the sweeps of a round end, relative to that of the first sweep.
-ENOUGH = 0.5
-# Number of rows for the compilation of functions.
-ROWS_TO_COMPILE = 8
 
 
 @dataclass(frozen=True)

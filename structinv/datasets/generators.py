@@ -20,6 +20,12 @@ _STRONG_LEAK = 0.01  # the same in the other class
 _WEAK_SHARE = 0.25  # fraction of the vocabulary with a small preference, half of it for each class
 _WEAK_TILT = 1.2  # log odds of such a word in its class
 _MEDIAN_LENGTH = 80  # words in a mail
+_SHORTEST = 16  # features; shorter signals have too few values per cycle
+_SLOW = (2.0, 3.5)  # cycles of the rhythm per signal
+_QUICK = (3.5, 5.0)
+_STRENGTH = 0.3  # standard deviation of the logarithm of the amplitude of the wave
+_MOMENT = (0.3, 0.7)  # position of the wave of both classes, as a fraction of the signal
+_WIDTH = 0.08  # width of the wave, as a fraction of the signal
 
 
 def make_mail_like(
@@ -140,14 +146,6 @@ def _counts(
     shape: tuple[int, int],
 ) -> sparse.csr_matrix:
     return sparse.coo_matrix((count, (row, word)), shape=shape).tocsr()
-
-
-_SHORTEST = 16  # features; shorter signals have too few values per cycle
-_SLOW = (2.0, 3.5)  # cycles of the rhythm per signal
-_QUICK = (3.5, 5.0)
-_STRENGTH = 0.3  # standard deviation of the logarithm of the amplitude of the wave
-_MOMENT = (0.3, 0.7)  # position of the wave of both classes, as a fraction of the signal
-_WIDTH = 0.08  # width of the wave, as a fraction of the signal
 
 
 def make_signals(

@@ -16,6 +16,12 @@ from ..utils.matrices import Matrix
 
 # Dual variables have converged if no plane was added and at most this fraction of the gap is left.
 CONVERGED_SHARE = 0.01
+# Neighboring rows are visited in runs, because they share cache lines.
+ROWS_IN_A_RUN = 4
+# Passes over the rows with most of the gap, before a pass over all.
+FOCUSED_PASSES = 10
+# Number of entries of rows between two checks of the time, and minimum number of rows.
+ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 
 
 class DualState(ABC):
@@ -98,14 +104,6 @@ def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
         np.concatenate([part.alphas for part in parts]),
         slopes={block: slopes for part in parts for block, slopes in part.slopes.items()},
     )
-
-
-# Neighboring rows are visited in runs, because they share cache lines.
-ROWS_IN_A_RUN = 4
-# Passes over the rows with most of the gap, before a pass over all.
-FOCUSED_PASSES = 10
-# Number of entries of rows between two checks of the time, and minimum number of rows.
-ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 
 
 class FocusedSweeps(ABC):

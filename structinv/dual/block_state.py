@@ -22,6 +22,9 @@ from .case import Case
 if TYPE_CHECKING:
     from ..terms import WorstCase
 
+# Initial dual variable of the plane of an earlier run.
+FIRST_ALPHA = 0.8
+
 
 class PackedStore:
     """Packed dual states of blocks; None for blocks without one."""
@@ -78,10 +81,6 @@ class PackedStore:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="structinv-")
         return Path(self._folder.name, f"block-{number}")
-
-
-# Initial dual variable of the plane of an earlier run.
-FIRST_ALPHA = 0.8
 
 
 @dataclass

@@ -17,6 +17,11 @@ from ..utils.packed_rows import PackedRows
 from .base import DualState, FocusedSweeps, rows_at_once
 from .case import Case
 
+# For at most this number of labels, every visit includes all of them.
+FEW_LABELS = 4
+# Number of products between two checks of the time.
+PRODUCTS_AT_ONCE = 100_000_000
+
 
 class HullState(FocusedSweeps, DualState):
     """One averaged plane per row, updated in the convex hull of S(x) by the oracle.
@@ -86,12 +91,6 @@ class HullState(FocusedSweeps, DualState):
         n_rows, n_planes = len(self.gaps), len(planes)
         sums = sp.csr_matrix((share, (planes.blocks, np.arange(n_planes))), shape=(n_rows, n_planes))
         self.hull.restore(sums @ rows[:, : self.space.n_features], sums @ planes.offsets)
-
-
-# For at most this number of labels, every visit includes all of them.
-FEW_LABELS = 4
-# Number of products between two checks of the time.
-PRODUCTS_AT_ONCE = 100_000_000
 
 
 class LabelState(FocusedSweeps, DualState):

@@ -12,6 +12,8 @@ from ..utils.matrices import Matrix
 
 # Fraction of a row's gap at which its steps end. Steps cost little compared with inner products.
 ROW_SHARE = 0.1
+# Maximum number of pairwise steps on a row.
+MOST_STEPS = 200
 
 
 class ActiveMembers:
@@ -145,10 +147,6 @@ def _sweep_csr(
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 for k in range(n_outputs):
                     weights[places[e], k] += data[e] * own[1, m, k]
-
-
-# Maximum number of pairwise steps on a row.
-MOST_STEPS = 200
 
 
 @njit(cache=True, nogil=True)

@@ -19,6 +19,9 @@ from .newton_steps import SmoothRows
 
 # The loss of a regression; `margin_steps` has the numbers of the margin losses.
 TUBE = 3
+# After a pass that leaves more than this fraction of the gap, Newton's method is used. Each of its
+# sweeps ends at this fraction of the gap.
+SLOW, NEWTON_SHARE = 0.5, 0.1
 
 
 class PlainRows(FocusedSweeps, DualState):
@@ -154,11 +157,6 @@ def _gap_and_coefficient(kind, value, target, tube, weight, square, coefficient)
         best = np.sign(best) * (0.0 if size < 0.0 else size)
     best = -weight if best < -weight else best
     return 0.0 if gap < 0.0 else gap, weight if best > weight else best
-
-
-# After a pass that leaves more than this fraction of the gap, Newton's method is used. Each of its
-# sweeps ends at this fraction of the gap.
-SLOW, NEWTON_SHARE = 0.5, 0.1
 
 
 class SlopeState(PlainRows):

@@ -19,6 +19,15 @@ HEADER_BYTES = 128
 _MAGIC = b"\x93NUMPY\x01\x00"
 # Number of bytes that a checksum reads at once.
 _AT_ONCE = 1 << 24
+FORMAT, VERSION = "structinv rows", 1
+MANIFEST = "manifest.json"
+INDPTR, INDICES, DATA, LABELS = "indptr.npy", "indices.npy", "data.npy", "labels.npy"
+_DTYPES = {
+    INDPTR: ("int64",),
+    INDICES: ("int32", "int64"),
+    DATA: ("float32", "float64"),
+    LABELS: ("bool", "int32", "int64", "float64"),
+}
 
 
 def header(dtype: np.dtype, count: int) -> bytes:
@@ -107,18 +116,6 @@ class GrowingArray:
 def _state(stream: BinaryIO) -> tuple[int, int]:
     stat = os.fstat(stream.fileno())
     return stat.st_size, stat.st_mtime_ns
-
-
-FORMAT, VERSION = "structinv rows", 1
-MANIFEST = "manifest.json"
-INDPTR, INDICES, DATA, LABELS = "indptr.npy", "indices.npy", "data.npy", "labels.npy"
-
-_DTYPES = {
-    INDPTR: ("int64",),
-    INDICES: ("int32", "int64"),
-    DATA: ("float32", "float64"),
-    LABELS: ("bool", "int32", "int64", "float64"),
-}
 
 
 def content_of(fields: dict[str, Any]) -> bytes:

@@ -11,6 +11,9 @@ from ..utils.matrices import Matrix, check_indices, refuse_half_or_masked, refus
 from .base import STRIPS_OF_A_BLOCK, RowSource
 from .reading import check_finite, read
 
+# Number of rows whose stored values give the size of blocks of sparse rows.
+FIRST_ROWS = 64
+
 
 class MatrixRows(RowSource):
     """Rows of an array or a CSR matrix. Blocks are views.
@@ -49,10 +52,6 @@ def cut_by_entries(indptr: np.ndarray, most_entries: int) -> np.ndarray:
     n_blocks = max(1, -(-n_entries // max(1, most_entries)))
     inner = np.searchsorted(indptr, np.linspace(0, n_entries, n_blocks + 1)[1:-1])
     return np.unique(np.concatenate([[0], inner, [n_rows]])).astype(np.int64)
-
-
-# Number of rows whose stored values give the size of blocks of sparse rows.
-FIRST_ROWS = 64
 
 
 def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:

@@ -21,6 +21,13 @@ from .stopping import Gap, Progress, Stall, StopRule
 from .warm_start import fitting
 
 _local = threading.local()
+# Largest excess of the lower over the upper bound due to rounding: relative, and in rounding units of
+# the rows. The larger one applies.
+CROSSED, UNITS_CROSSED = 1e-7, 10.0
+# Maximum fraction of the time limit that is reserved for the final check.
+MOST_RESERVED = 0.5
+Callback = Callable[[Progress], bool | None]
+OnIteration = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
 
 
 class Interrupts:
@@ -67,16 +74,6 @@ def interrupts() -> Iterator[Interrupts]:
         _local.interrupts = None
         if replaced:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-# Largest excess of the lower over the upper bound due to rounding: relative, and in rounding units of
-# the rows. The larger one applies.
-CROSSED, UNITS_CROSSED = 1e-7, 10.0
-# Maximum fraction of the time limit that is reserved for the final check.
-MOST_RESERVED = 0.5
-
-Callback = Callable[[Progress], bool | None]
-OnIteration = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
 
 
 def solve(

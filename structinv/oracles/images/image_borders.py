@@ -18,6 +18,7 @@ _IMAGES = 256
 _MOST = 0.5
 # Values are equal if they differ by less than this fraction of the range of all values.
 _EQUAL = 0.01
+Part = TypeVar("Part", bound=BaseEstimator)
 
 
 def warn_of_fill(part: Any, X: Matrix) -> None:
@@ -83,9 +84,6 @@ def _fills(oracle: ImageOracle, fill: float, n_features: int) -> bool:
     """Return True if some transformation uses the fill: it changes a constant image."""
     image = np.full((1, n_features), fill + 1.0)
     return not np.allclose(oracle._all_members(image), image, rtol=0.0, atol=1e-6)
-
-
-Part = TypeVar("Part", bound=BaseEstimator)
 
 
 def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:

@@ -29,6 +29,7 @@ ORDERS = (0, 1, 3)
 CHANNELS_OF_A_TUPLE = 4
 # Number of output pixels whose weights are computed at a time.
 PIXELS_AT_ONCE = 2**13
+_SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
 
 
 @dataclass(frozen=True)
@@ -417,9 +418,6 @@ def _add_up(X, places, weights, channels, background, out):
                             total += weights[j, m, p] * X[i, places[j, m, p] * channels + channel]
                             inside += weights[j, m, p]
                     out[i, k, p * channels + channel] = total + background * (1.0 - inside)
-
-
-_SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
 
 
 def step_of(shape: ImageShape, warps: np.ndarray, distance: float) -> float:
