@@ -28,7 +28,7 @@ from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
 from structinv.kernels import Gaussian, Kernel, Laplacian, OrbitDistance, OrbitMean
 from structinv.oracles import Permutations
-from structinv.oracles.checked_lists import averaged
+from structinv.oracles.listed_changes import averaged
 
 FILE = Path("qm7", "qm7_xyz.npz")
 ATOMS = 23

@@ -31,7 +31,7 @@ from structinv.oracles import (
     Shifts,
     TangentDerivative,
 )
-from structinv.oracles.checked_oracle import tangent_planes
+from structinv.oracles.third_party import tangent_planes
 from structinv.regions.inner_products import Stack, pair_products, tiles
 from structinv.utils.matrices import in_threads, one_blas_thread
 

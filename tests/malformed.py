@@ -250,7 +250,7 @@ def view_of(name):
     return method
 
 
-LIST_VIEWS = ("members", "points", "names", "scores", "grades", "mesh", "refine", "adjoint")
+LIST_VIEWS = ("members", "points", "names", "grades", "mesh", "refine")
 VIEWS_OF = {
     Spoilt: ("support", "graded_support", "orbit", "sample", "contains", "tangents"),
     SpoiltChanges: [name for name in LIST_VIEWS if name != "names"],
@@ -356,12 +356,10 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bind": (tuple(SOUND), MACHINES),
     "members": ((*LISTS, "cover"), ENUMERATING),
     "mesh": ((*LISTS, "cover"), ENUMERATING),
-    "points": (LISTS, ("linear",)),
+    "points": (LISTS, ENUMERATING),
     "names": ((*LISTS, "cover", "identity"), ENUMERATING),
-    "scores": (("list", "identity"), ("linear",)),
     "grades": (LISTS, ("linear", *ENUMERATING)),
     "refine": (("cover",), ENUMERATING),
-    "adjoint": (("maps",), ("linear",)),
     "sample": (("box", "words"), ("virtual",)),
 }
 FIELDS: dict[str, tuple[str | None, ...]] = {

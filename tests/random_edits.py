@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy import ndimage
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.oracles.checked_lists import listed
+from structinv.oracles.listed_changes import listed
 
 from .oracle_cases import (
     FACTOR,

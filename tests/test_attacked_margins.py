@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantSVC, InvariantTextClassifier
 from structinv.oracles import Identity, Protected, Rotations, Scalings, Shears, Shifts
-from structinv.oracles.checked_oracle import bind
+from structinv.oracles.third_party import bind
 from structinv.structures import Multilabel, Sequence
 
 from .covering import one_in

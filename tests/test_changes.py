@@ -25,9 +25,8 @@ from structinv.oracles import (
     combined_changes,
 )
 from structinv.oracles.changes import LinearChanges
-from structinv.oracles.checked_lists import averaged
-from structinv.oracles.checked_oracle import bind
-from structinv.oracles.listed_changes import DrawnChanges
+from structinv.oracles.listed_changes import DrawnChanges, averaged
+from structinv.oracles.third_party import bind
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 

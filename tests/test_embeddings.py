@@ -19,7 +19,7 @@ from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitDistance
 from structinv.kernels.spectral_distributions import normals
 from structinv.oracles import FiniteOracle, Identity, Shifts
 from structinv.oracles.changes import LinearChanges
-from structinv.oracles.checked_lists import averaged
+from structinv.oracles.listed_changes import averaged
 
 from .covering import slow_unless
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings

@@ -19,7 +19,7 @@ from structinv.dual.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Linear
 from structinv.oracles import Budget, FDrop, FiniteOracle, Identity, Shared, Shifts, check_oracle
 from structinv.oracles.base import BoundOracle
-from structinv.oracles.checked_oracle import bind
+from structinv.oracles.third_party import bind
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace

@@ -8,9 +8,9 @@ from structinv.dual import dual_state
 from structinv.dual.case import Case
 from structinv.dual.hull_state import HullState, LabelState
 from structinv.oracles import FDrop, FScale, Identity
-from structinv.oracles.checked_oracle import bind
 from structinv.oracles.hulls import LabelHull
 from structinv.oracles.query import Violations
+from structinv.oracles.third_party import bind
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows

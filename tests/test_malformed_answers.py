@@ -8,8 +8,8 @@ from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer_classifier import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
-from structinv.oracles.checked_oracle import bind
 from structinv.oracles.images.image_base import ImageOracle
+from structinv.oracles.third_party import bind
 from structinv.utils.matrices import row_dots, same_entries
 
 from .covering import slow_unless

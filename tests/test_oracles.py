@@ -24,8 +24,8 @@ from structinv.oracles import (
     TangentDerivative,
     check_oracle,
 )
-from structinv.oracles.checked_oracle import bind
 from structinv.oracles.query import Query, worst_by_support
+from structinv.oracles.third_party import bind
 from structinv.oracles.union import Union
 from structinv.structures.decodings import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense, row_dots

@@ -24,7 +24,7 @@ from structinv.kernels import (
 )
 from structinv.oracles import Box, FDrop, FiniteOracle, Flip, Identity, Rotations, Shifts
 from structinv.oracles.changes import Changes, LinearChanges
-from structinv.oracles.checked_lists import averaged
+from structinv.oracles.listed_changes import averaged
 
 ORACLES = {
     "mirror": (Flip(), None),

@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
 from structinv.oracles import Permutations, check_oracle
-from structinv.oracles.checked_lists import averaged
 from structinv.oracles.images.image_maps import ImageShape
+from structinv.oracles.listed_changes import averaged
 
 
 @pytest.fixture

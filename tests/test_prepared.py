@@ -12,8 +12,8 @@ from sklearn.base import clone
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.oracles import Box, Flip, Rotations, Shifts, Weighted
 from structinv.oracles.cache import MOST_VALUES, parameters_of
-from structinv.oracles.checked_oracle import bind
 from structinv.oracles.images import image_family
+from structinv.oracles.third_party import bind
 
 RNG = np.random.default_rng(0)
 X = RNG.random((6, 16))

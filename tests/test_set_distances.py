@@ -33,9 +33,9 @@ from structinv.oracles import (
     Trajectory,
     UnitLength,
 )
-from structinv.oracles.checked_oracle import region_of
 from structinv.oracles.combinators import Discounted, OnlyFor
 from structinv.oracles.compose import Compose
+from structinv.oracles.third_party import region_of
 from structinv.oracles.union import Union
 from structinv.regions import Points, inner_products
 from structinv.regions.base import RegionUnion

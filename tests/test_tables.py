@@ -30,8 +30,8 @@ from structinv.inspection import WorstCasesDisplay, name_changes
 from structinv.kernels import Gaussian, OrbitMean, VicinalKernel, psd_corrected
 from structinv.model_selection import select_widths
 from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, Flip, Protected, TangentDerivative
-from structinv.oracles.checked_oracle import bind
 from structinv.oracles.columns import FeatureParameters, with_numbers
+from structinv.oracles.third_party import bind
 from structinv.rows import RowFolder, RowWriter
 from structinv.structures import Sequence
 

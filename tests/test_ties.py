@@ -23,7 +23,7 @@ from structinv.oracles import (
     Permutations,
     Shifts,
 )
-from structinv.oracles.checked_oracle import bind
+from structinv.oracles.third_party import bind
 from structinv.report.writing import _chosen
 from structinv.structures.classes import Multiclass
 from structinv.utils.ties import TIES, best_first, first_best

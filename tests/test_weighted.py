@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structinv.oracles import Box, Flip, Identity, Rotations, Shared, Shifts, Weighted
-from structinv.oracles.checked_lists import averaged
+from structinv.oracles.listed_changes import averaged
 from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings, rows

@@ -19,7 +19,7 @@ from structinv.oracles import (
     Protected,
     Shared,
 )
-from structinv.oracles.checked_oracle import bind
+from structinv.oracles.third_party import bind
 from structinv.oracles.words.word_selection import largest, ordered
 from structinv.utils import matrices
 from structinv.utils.matrices import ALL_ROWS, row_dots

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from ..oracles import Identity
 from ..oracles.base import BoundOracle, InvarianceOracle
-from ..oracles.checked_oracle import bind
 from ..oracles.query import Violations
+from ..oracles.third_party import bind
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element, Space
 from ..structures import Layout

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..oracles.base import InvarianceOracle
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind
+from ..oracles.listed_changes import listed
 from ..oracles.support import rounding_bound
+from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..spaces.rounding import output_rounding
 from ..structures import Layout

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..losses import Hinge, ScalarLoss
 from ..oracles.base import Hull, LabelHull
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..spaces.atoms import MemberPool
 from ..spaces.base import Space
 from ..structures import Binary, Multiclass, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, best_members
 from ..spaces.atoms import AtomRows, split_keys
 from ..spaces.kernel_space import Expansion, KernelSpace

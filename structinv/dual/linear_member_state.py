@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..oracles.base import BoundOracle
 from ..oracles.changes import Changes
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..spaces import ExplicitSpace
 from ..spaces.tensor_rows import MemberRows, TensorRows
 from ..structures.decodings import Competitors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion, KernelSpace
 from ..terms.planes import PlaneSet

@@ -18,9 +18,9 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import Cache
 from ..oracles.changes import Changes
-from ..oracles.checked_lists import averaged, check_n_draws, check_seed
 from ..oracles.columns import check_strings, with_numbers
 from ..oracles.images.image_borders import warn_of_fill
+from ..oracles.listed_changes import averaged, check_n_draws, check_seed
 from ..utils.fitted_state import restored_on_error
 from ..utils.matrices import Matrix, check_indices, dense, refuse_half_or_masked
 from ..utils.parameters import check_number, columns_of

@@ -11,7 +11,7 @@ from ..kernels import Kernel
 from ..kernels.spectral_distributions import normals
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.changes import Changes
-from ..oracles.checked_lists import averaged
+from ..oracles.listed_changes import averaged
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
 from .base import KernelFeatures

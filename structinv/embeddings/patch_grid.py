@@ -16,9 +16,9 @@ from ..kernels.checked_kernel import kernel_table
 from ..kernels.kernel_utils import half_norms, squared_norms
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.changes import Changes
-from ..oracles.checked_lists import averaged
 from ..oracles.images.image_borders import with_shape
 from ..oracles.images.image_maps import ImageShape
+from ..oracles.listed_changes import averaged
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 

@@ -20,8 +20,8 @@ from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.base import BoundOracle
-from ..oracles.checked_oracle import bind
 from ..oracles.images.image_borders import warn_of_fill
+from ..oracles.third_party import bind
 from ..solvers import Solution
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE
 from ..spaces.kernel_space import PLANES_EXPECTED_OF_A_BLOCK, KernelSpace

@@ -12,7 +12,7 @@ from ..certificates.certificate import WorstChange, joined, worst_change
 from ..dual import Case, chosen
 from ..dual.plane_cache import BatchedState
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.checked_oracle import bind
+from ..oracles.third_party import bind
 from ..rows import RowSource
 from ..rows.sources import MatrixRows
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 
 from ..certificates.predictions import PredictionBounds, furthest_members, prediction_bounds
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.checked_oracle import bind
+from ..oracles.third_party import bind
 from ..rows import RowSource
 from ..solvers import Solution, Status
 from ..spaces.base import Space

@@ -19,7 +19,7 @@ from ..kernels import Kernel
 from ..losses import ScalarLoss
 from ..losses.combined import Affine
 from ..oracles.arguments import hint_of
-from ..oracles.checked_oracle import bind
+from ..oracles.third_party import bind
 from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import MAX_DIRECT
 from ..solvers.representer_solver import METHODS

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..utils.matrices import Matrix
 
 # Expected planes per row, and functions in memory, for linear models.

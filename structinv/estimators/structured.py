@@ -14,8 +14,8 @@ from ..certificates.certificate import Certificate, WorstChange, linear_function
 from ..certificates.label_sets import labels_worst_change
 from ..kernels import Kernel
 from ..oracles import InvarianceOracle
-from ..oracles.checked_oracle import bind
 from ..oracles.columns import with_numbers
+from ..oracles.third_party import bind
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import Custom, Layout, Structure

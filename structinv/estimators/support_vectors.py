@@ -12,8 +12,8 @@ from ..functionals.representers import Representers
 from ..kernels.kernel_names import PrecomputedKernel
 from ..kernels.kernel_utils import precision
 from ..oracles import InvarianceOracle
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind
+from ..oracles.listed_changes import listed
+from ..oracles.third_party import bind
 from ..solvers import FrankWolfe, Representer, Solution, Solver
 from ..spaces import RepresenterSpace
 from ..spaces.atoms import AtomRows

@@ -17,9 +17,9 @@ from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel, resolve_gamma
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind
 from ..oracles.images.image_borders import warn_of_fill
+from ..oracles.listed_changes import listed
+from ..oracles.third_party import bind
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number

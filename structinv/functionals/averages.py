@@ -12,7 +12,7 @@ from ..kernels.vicinal import check_spread, spreads_of
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
-from ..oracles.checked_oracle import tangents_of
+from ..oracles.third_party import tangents_of
 from ..utils.parameters import check_integer, check_number
 from .base import Functional
 from .parts import Part, Values

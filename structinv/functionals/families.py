@@ -13,9 +13,9 @@ from ..kernels import Kernel
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features, selection
 from ..oracles.base import as_oracle
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.columns import FeatureParameters
+from ..oracles.listed_changes import listed
+from ..oracles.third_party import bind, tangents_of
 from ..spaces import RepresenterSpace
 from ..spaces.base import Element, Space
 from ..utils.matrices import refuse_masked

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind
 from ..oracles.columns import with_numbers
 from ..oracles.images.image_maps import ImageShape, image_shape
+from ..oracles.listed_changes import listed
+from ..oracles.third_party import bind
 from ..utils.matrices import dense, refuse_masked
 from ..utils.parameters import columns_of, in_order
 from ..utils.summaries import number_of

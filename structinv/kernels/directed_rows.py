@@ -10,7 +10,7 @@ import numpy as np
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of
-from ..oracles.checked_oracle import tangents_of
+from ..oracles.third_party import tangents_of
 from ..regions.inner_products import Stack, fill_table
 from ..utils.matrices import floating
 from ..utils.resources import check_memory

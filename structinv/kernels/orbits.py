@@ -11,7 +11,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import Record, parameters_of
 from ..oracles.changes import Changes
-from ..oracles.checked_lists import averaged, check_n_draws, check_seed
+from ..oracles.listed_changes import averaged, check_n_draws, check_seed
 from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS

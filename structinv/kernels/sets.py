@@ -8,7 +8,7 @@ from ..metrics.distances import Comparison, check_sides, check_sizes, compare_re
 from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of
-from ..oracles.checked_oracle import region_of, tangent_planes
+from ..oracles.third_party import region_of, tangent_planes
 from ..regions import Region
 from .base import Kernel
 from .checked_kernel import kernel_partials

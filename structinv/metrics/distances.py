@@ -10,8 +10,8 @@ import numpy as np
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_needs_no_label, closest_of, real_rows
 from ..oracles.base import as_oracle
-from ..oracles.checked_oracle import region_of, tangent_planes
 from ..oracles.columns import with_numbers
+from ..oracles.third_party import region_of, tangent_planes
 from ..regions import Region
 from ..regions.base import SquaredDistances, between
 from ..regions.inner_products import fill_table

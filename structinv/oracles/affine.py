@@ -27,9 +27,9 @@ from ..utils.parameters import brief, in_order, labels_of
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
-from .checked_oracle import tangents_of
 from .columns import FeatureParameters
 from .support import Grades
+from .third_party import tangents_of
 
 
 class _AffineOracle(InvarianceOracle):

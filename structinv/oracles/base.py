@@ -15,9 +15,8 @@ from sklearn.base import BaseEstimator
 from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
-from .checked_lists import changes_of, listed_region
 from .hulls import Hull, LabelHull
-from .listed_changes import DrawnChanges, ListedChanges
+from .listed_changes import DrawnChanges, ListedChanges, changes_of, listed_region
 from .query import Query, Violations, worst_of
 from .support import Grades, Support
 from .words.word_edits import RowEdits

@@ -10,8 +10,8 @@ from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, resolution
 from .base import InvarianceOracle
 from .changes import Changes
-from .checked_lists import averaged
-from .checked_oracle import bind, tangents_of
+from .listed_changes import averaged
+from .third_party import bind, tangents_of
 from .trials import (
     Trial,
     fail_where,

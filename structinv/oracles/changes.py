@@ -31,7 +31,9 @@ class Changes(ABC):
 
     `InvarianceOracle.changes` lists the members of S(x), with the unperturbed sample first.
     `InvarianceOracle.draws` draws random ones. A subclass implements `size` and `members`. If the list
-    is a cover of an infinite set, it also implements `mesh`, and optionally `refine`.
+    is a cover of an infinite set, it also implements `mesh`, and optionally `refine`. Methods `scores`,
+    `adjoint` and `linear` of classes from outside structinv are not used. Return `LinearChanges` if
+    perturbations are linear maps.
 
     Parameters
     ----------

@@ -29,12 +29,12 @@ from ..utils.ties import TIES
 from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
-from .checked_lists import changes_of, draws_of
-from .checked_oracle import bind, region_of, tangents_of
 from .combined_changes import LabelRestrictedChanges
 from .identity import Identity
+from .listed_changes import changes_of, draws_of
 from .query import Query, Violations, worst_at
 from .support import Grades
+from .third_party import bind, region_of, tangents_of
 from .words.word_edits import RowEdits
 
 

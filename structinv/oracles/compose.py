@@ -23,10 +23,10 @@ from ..utils.ties import first_best
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
-from .checked_lists import changes_of, draws_of, listed
-from .checked_oracle import bind, region_of
 from .combinators import Pair, best_of, upper_of
 from .combined_changes import ComposedChanges
+from .listed_changes import changes_of, draws_of, listed
+from .third_party import bind, region_of
 
 
 class Compose(Pair):

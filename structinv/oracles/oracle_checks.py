@@ -16,7 +16,7 @@ from ..utils.matrices import ALL_ROWS, Matrix, dense, refuse_masked
 from ..utils.parameters import brief
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_largest, check_list, check_orbits
-from .checked_lists import listed
+from .listed_changes import listed
 from .trials import (
     Trial,
     bound_of,

@@ -13,12 +13,12 @@ from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
 from .arguments import check_features, check_row_by_row, chosen_features
 from .base import BoundOracle, CountedChanges, InvarianceOracle, Support
 from .changes import Changes
-from .checked_lists import changes_of, listed, listed_region
-from .checked_oracle import bind, tangents_of
 from .columns import FeatureParameters
 from .combinators import Combination, OracleWrapper, counted_inside, validate_part
 from .combined_changes import ProtectedChanges, with_features
+from .listed_changes import changes_of, listed, listed_region
 from .support import Grades
+from .third_party import bind, tangents_of
 from .words.word_edits import RowEdits
 
 

@@ -13,11 +13,11 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
-from .checked_lists import changes_of, draws_of
-from .checked_oracle import bind, region_of
 from .combinators import Pair, best_of
 from .combined_changes import UnionChanges
+from .listed_changes import changes_of, draws_of
 from .support import Grades
+from .third_party import bind, region_of
 
 
 class Union(Pair):

@@ -12,10 +12,10 @@ from ..utils.parameters import brief
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
-from .checked_lists import changes_of, listed
-from .checked_oracle import bind, tangents_of
 from .combinators import Combination, OracleWrapper, validate_part
 from .images.image_parameters import check_draw
+from .listed_changes import changes_of, listed
+from .third_party import bind, tangents_of
 from .whole_examples import BoundWhole
 from .words.word_edits import RowEdits
 

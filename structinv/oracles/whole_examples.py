@@ -10,12 +10,12 @@ from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
 from .arguments import check_row_by_row, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
-from .checked_lists import changes_of, draws_of, listed
-from .checked_oracle import bind
 from .combinators import BoundPart, OracleWrapper, validate_part
 from .hulls import LabelHull
+from .listed_changes import changes_of, draws_of, listed
 from .query import Query, Violations, worst_at, worst_of
 from .support import Grades
+from .third_party import bind
 
 
 class WholeExample(OracleWrapper):

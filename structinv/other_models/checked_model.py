@@ -14,7 +14,7 @@ from ..estimators import InvariantTextClassifier
 from ..estimators.row_inputs import flat_rows, for_oracle, shaped
 from ..estimators.target_labels import one_label_a_row
 from ..oracles import InvarianceOracle
-from ..oracles.checked_oracle import bind
+from ..oracles.third_party import bind
 from ..utils.matrices import ALL_ROWS, Matrix, row_dots
 from .affine import Affine
 from .layers import Layers, transformed

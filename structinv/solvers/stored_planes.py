@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ..dual.labeled_rows import LabeledRows, labeled_rows
 from ..dual.linear_member_state import made_rows
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..spaces.base import Element, Normals
 from ..spaces.kernel_space import KernelSpace
 from ..spaces.tensor_rows import ComputedRows, MemberRows, TensorRows

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..dual.base import join_planes
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..spaces.atoms import AtomStore
 from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..structures.decodings import Competitors
 from ..utils.matrices import Matrix, Rows
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
-from ..oracles.checked_lists import listed
+from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, WorstPoints, best_members
 from ..structures.decodings import Competitors
 from ..utils.matrices import Rows, count, dense, pick, scale_rows

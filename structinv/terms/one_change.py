@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..oracles.base import InvarianceOracle
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import bind
+from ..oracles.listed_changes import listed
+from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Structure
 from ..structures.checked_structure import decoded

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..oracles.checked_lists import listed
-from ..oracles.checked_oracle import CheckedOracle
+from ..oracles.base import BoundOracle
+from ..oracles.listed_changes import listed
 from ..oracles.query import WEIGHTS_AT_ONCE
 from ..spaces.base import Element, Space
 from ..structures import Layout
@@ -71,7 +71,7 @@ class OneChangeSearch:
         self,
         space: Space,
         f: Element,
-        bound: CheckedOracle,
+        bound: BoundOracle,
         labels: BoundStructure,
         rows: Rows,
         codes: np.ndarray,

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from ..losses import ScalarLoss
 from ..losses.base import validate_loss
 from ..oracles.base import InvarianceOracle
-from ..oracles.checked_oracle import bind
 from ..oracles.query import Violations
+from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Normals, Space
 from ..structures import Binary, Layout, Structure
 from ..structures.bound import BoundStructure
