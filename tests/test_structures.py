@@ -388,6 +388,23 @@ def test_check_structure_still_compares_other_labelings_of_one_chosen_row():
         check_structure(Careless(), n_labels=2)
 
 
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("allows", r"must return allows of shape \(1,\), got \(2,\)"),
+        ("most_wrong", r"must return counts of shape \(1,\), got \(2,\)"),
+        ("pairwise_score", r"must return pairwise_score of shape \(1,\), got \(2,\)"),
+    ],
+)
+def test_shapes_of_optional_methods_are_checked(method, message):
+    def twice(self, *arguments):
+        return np.repeat(getattr(super(Twice, self), method)(*arguments), 2)
+
+    Twice = type("Twice", (Sequence,), {method: twice})
+    with pytest.raises(ValueError, match=f"Twice.{method} {message}"):
+        check_structure(Twice())
+
+
 def bound(y=(0, 1, 1), structure=None, **given):
     """Labels of one sequence of three rows."""
     return (structure or Sequence()).bind(np.array(y), **{"layout": Layout.of_lengths([3]), **given})
