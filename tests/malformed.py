@@ -198,6 +198,10 @@ class Spoilt(InvarianceOracle):
     convex = property(lambda self: self.sound.convex)
     graded = property(lambda self: self.sound.graded)
 
+    def support(self, X, V, assign, cost=None, rho=None):
+        grades = () if rho is None else (rho,)
+        return self.damage("support", self.sound.support(X, V, assign, cost, *grades))
+
     def bind(self, X, y=None):
         if self.damage.view == "bind":
             return self.damage("bind", np.ones((len(X), 2)) if not sp.issparse(X) else X)
@@ -252,7 +256,7 @@ def view_of(name):
 
 LIST_VIEWS = ("members", "points", "names", "grades", "mesh", "refine")
 VIEWS_OF = {
-    Spoilt: ("support", "graded_support", "orbit", "sample", "contains", "tangents"),
+    Spoilt: ("orbit", "sample", "contains", "tangents"),
     SpoiltChanges: [name for name in LIST_VIEWS if name != "names"],
     SpoiltBound: ("support", "sample", "contains"),
 }
@@ -350,7 +354,6 @@ ENUMERATING = ("kernel", "representer", "kernel certify")
 # Of which sound oracles which machines ask a view.
 ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "support": (("box", "list", "words", "graded", "cover"), ("certify", "linear")),
-    "graded_support": (("list", "box", "words"), ("certify", "linear")),
     "orbit": (("list",), ("linear", "virtual", *ENUMERATING)),
     "changes": (tuple(SOUND), MACHINES),
     "bind": (tuple(SOUND), MACHINES),
@@ -364,7 +367,6 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 FIELDS: dict[str, tuple[str | None, ...]] = {
     "support": (None, "points", "upper", "rho"),
-    "graded_support": (None, "points", "rho"),
     "partials": (None, "entry"),
     "decode": (None, "labels", "upper"),
     "separate": (None, "labels", "upper"),
@@ -423,7 +425,7 @@ def draw(seed: int) -> Case:
     if plugin == "oracle":
         sounds, machines = ASKED[view]
         more = {"sound": _pick(rng, sounds), "machine": _pick(rng, machines)}
-        more["wrap"] = "graded" if view == "graded_support" else _pick(rng, ["plain"] * 6 + list(WRAPS))
+        more["wrap"] = _pick(rng, ["plain"] * 6 + list(WRAPS))
         more["at_bound"] = view not in ("orbit", "bind") and rng.random() < 0.5
         if view == "names":
             damage = _pick(rng, [*NAMES, *WHOLE])

@@ -214,7 +214,7 @@ def test_support_is_the_best_image_for_few_and_many_directions(oracle):
         answer = oracle.support(X, V, assign)
         np.testing.assert_allclose(np.sum(answer.points * V[assign], axis=1), scores.max(axis=1))
         assert answer.upper is None
-        answer = oracle.graded_support(X, V, assign, cost, list(grades))
+        answer = oracle.support(X, V, assign, cost, list(grades))
         reached = np.sum(answer.points * V[assign], axis=1) + cost * answer.rho
         np.testing.assert_allclose(reached, (scores + cost[:, None] * grades).max(axis=1))
 

@@ -220,11 +220,34 @@ class TestCompose:
     ],
     ids=repr,
 )
-def test_oracles_without_graded_support_raise_if_discounted(oracle):
+def test_oracles_without_grades_raise_if_discounted(oracle):
     X, _ = rows()
     part = oracle.right if isinstance(oracle, Union) else oracle
     with pytest.raises(NotImplementedError, match=f"{type(part).__name__} does not support grades"):
         oracle.discounted(0.5).support(X, np.ones((1, D)), np.zeros(len(X), dtype=int))
+
+
+class WithGrades(InvarianceOracle):
+    """A box of another class, which takes grades."""
+
+    def support(self, X, V, assign, cost=None, rho=None):
+        return Box(1.0).support(X, V, assign, cost, rho)
+
+
+class WithoutGrades(InvarianceOracle):
+    def support(self, X, V, assign, cost=None):
+        return Box(1.0).support(X, V, assign)
+
+
+def test_third_party_oracles_take_grades_by_the_argument_rho():
+    X, _ = rows()
+    V, assign, cost = np.ones((1, D)), np.zeros(len(X), dtype=int), np.full(len(X), 2.0)
+    answer = WithGrades().discounted(0.5).support(X, V, assign, cost)
+    wanted = Box(1.0).discounted(0.5).support(X, V, assign, cost)
+    np.testing.assert_array_equal(answer.points, wanted.points)
+    np.testing.assert_array_equal(answer.rho, wanted.rho)
+    with pytest.raises(NotImplementedError, match="WithoutGrades does not support grades"):
+        WithoutGrades().discounted(0.5).support(X, V, assign, cost)
 
 
 @pytest.mark.parametrize("view", ["orbit", "tangents"])

@@ -81,7 +81,7 @@ def test_support_is_the_best_of_all_edits(name, seed):
     K = oracle.max_changes
     grades = np.r_[1.0, np.sort(rng.random(K))[::-1]]
     cost = np.array([0.0, 1.0, 3.0])
-    answer = oracle.graded_support(X, V, assign, cost, grades)
+    answer = oracle.support(X, V, assign, cost, grades)
     reached = row_dots(answer.points, V, assign) + cost * answer.rho
     best = [best_of_all(name, x, v, c, grades) for x, v, c in zip(X, V[assign], cost, strict=True)]
     np.testing.assert_allclose(reached, best, atol=1e-12)
@@ -250,6 +250,6 @@ def test_maxima_without_points_equal_those_of_a_sort(dtype, kind, changes):
 @pytest.mark.parametrize("oracle", [FDrop(2), FScale(2), FEdit(2)], ids=lambda each: type(each).__name__)
 def test_gains_that_overflow_are_graded_by_the_number_of_edits(oracle):
     X, V = np.full((1, 6), 1e200), np.full((1, 6), -1e200)
-    found = oracle.graded_support(X, V, np.array([0]), np.ones(1), [1.0, 0.5, 0.25])
+    found = oracle.support(X, V, np.array([0]), np.ones(1), [1.0, 0.5, 0.25])
     assert found.rho[0] in (1.0, 0.5, 0.25)
     assert np.count_nonzero(found.points != X) <= 2

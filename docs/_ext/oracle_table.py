@@ -41,12 +41,14 @@ CHANGES = {
     "weighted": "the same list, with probabilities",
 }
 FLAGS = {"supports_sparse": "sparse", "finite": "list", "additive": "additive", "convex": "convex"}
-VIEWS = {
+METHODS = {
     "kernel SVM": ("orbit", "_changes"),
     "tangents": ("tangents",),
     "draws": ("sample",),
-    "discount": ("graded_support",),
 }
+VIEWS = (*METHODS, "discount")
+# Combinations that refuse grades, although they inherit `support` with `rho`.
+UNGRADED = ("Compose", "Discounted")
 # Views that an oracle has for some values of its parameters only.
 LIMITED = {"permutations": ("kernel SVM", "discount")}
 
@@ -62,7 +64,7 @@ def table():
 def _cells(registered, oracle):
     flags = [_flag(inspect.getattr_static(oracle, name)) for name in FLAGS]
     limited = LIMITED.get(registered, ())
-    views = ["varies" if view in limited else _view(oracle, names) for view, names in VIEWS.items()]
+    views = ["varies" if view in limited else _view(oracle, view) for view in VIEWS]
     return [*flags, *views]
 
 
@@ -71,8 +73,13 @@ def _flag(declared):
     return "varies" if isinstance(declared, property) else "yes" if declared else ""
 
 
-def _view(oracle, names):
-    defined = any(getattr(oracle, name) is not getattr(InvarianceOracle, name) for name in names)
+def _view(oracle, view):
+    defined = any(
+        getattr(oracle, name) is not getattr(InvarianceOracle, name) for name in METHODS.get(view, ())
+    )
+    if view == "discount":
+        takes_rho = "rho" in inspect.signature(oracle.support).parameters
+        defined = takes_rho and oracle.__name__ not in UNGRADED
     parts = [name for name in inspect.signature(oracle).parameters if name in ("oracle", "left")]
     return "varies" if defined and parts else "yes" if defined else ""
 

@@ -28,7 +28,7 @@ from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .columns import FeatureParameters
-from .support import Grades
+from .support import Costs, Grades, costs_of
 from .third_party import tangents_of
 
 
@@ -83,19 +83,7 @@ class _AffineOracle(InvarianceOracle):
         return BoundFrame(self, X, None)
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        framed = self._framed(X)
-        check_directions(X, V, assign, cost)
-        return framed.support(ALL_ROWS, V, assign, cost)
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         framed = self._framed(X)
         check_directions(X, V, assign, cost)
@@ -134,20 +122,14 @@ class BoundFrame(BoundOracle):
             )
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         F, V, assign = self._facing(rows, V, assign)
         C = _onto(F, V)
         steps = _along(F, self.oracle._extreme(C))[assign]
         if rho is None:
             return Support(_moved(take(self.X, rows), steps))
-        full_cost = np.zeros(len(assign)) if cost is None else cost
-        fraction, grades = self.oracle._grade(C, assign, full_cost, rho)
+        fraction, grades = self.oracle._grade(C, assign, costs_of(cost, assign), rho)
         return Support(_moved(take(self.X, rows), fraction[:, None] * steps), rho=grades)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -476,32 +458,23 @@ class Box(FeatureParameters, InvarianceOracle):
         return in_order("radius", self.radius).astype(np.float64, copy=False)
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        steps = np.sign(V) * self._radius
-        return Support(_moved(X, steps[assign]))
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        self._check_rows(X)
-        check_directions(X, V, assign, cost)
+        if rho is None:
+            steps = np.sign(V) * self._radius
+            return Support(_moved(X, steps[assign]))
         shares, grades = _breakpoints(rho)
         radius = np.broadcast_to(self._radius, X.shape[1:])
         free = radius > 0
         part = free / np.maximum(np.sum(free), 1)
         slopes = np.abs(V) * radius
-        best = cost[:, None] * part
+        costs = costs_of(cost, assign)[:, None]
+        best = costs * part
         fractions, losses = np.zeros(best.shape), np.zeros(best.shape)
         for t, grade in zip(shares[1:], grades[1:], strict=True):
-            value = t * slopes[assign] + grade * cost[:, None] * part
+            value = t * slopes[assign] + grade * costs * part
             better = value > best
             best[better] = value[better]
             fractions[better] = t

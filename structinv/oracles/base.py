@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from .arguments import hint_of
 from .hulls import Hull, LabelHull
 from .listed_changes import DrawnChanges, ListedChanges, changes_of, listed_region
 from .query import Query, Violations, worst_of
-from .support import Grades, Support
+from .support import Costs, Grades, Support, costs_of
 from .words.word_edits import RowEdits
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     """Base class of all oracles: declares the perturbation set S(x) of each sample.
 
     A subclass must implement `support`. All other methods are optional: `orbit`, `changes`, `draws`,
-    `tangents`, `region`, `sample`, `contains` and `graded_support`. They raise NotImplementedError, with
+    `tangents`, `region`, `sample` and `contains`. They raise NotImplementedError, with
     the name of the class and of the method, if the oracle does not support them.
 
     The constructor only stores its parameters, so oracles can be cloned, pickled and tuned by grid
@@ -117,6 +118,9 @@ class InvarianceOracle(BaseEstimator, ABC):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """Maximize an inner product over S(x), for every sample.
+
+        An oracle that can be `discounted` has a fifth argument ``rho=None``, the grades. If grades are
+        given, the answer has the grades of its points, `Support.rho`.
 
         Parameters
         ----------
@@ -347,7 +351,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         for kind in type(self).__mro__:
             if "_changes" in vars(kind):
                 return False
-            if "support" in vars(kind) or "graded_support" in vars(kind):
+            if "support" in vars(kind):
                 return True
         return False
 
@@ -439,43 +443,6 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
         raise self._absent("contains")
 
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        """Maximize inner product plus graded cost over S(x), for every sample.
-
-        `Discounted` calls this method.
-
-        Parameters
-        ----------
-        X : array or CSR matrix of shape (n_samples, n_features)
-            Samples.
-        V : array of shape (n_directions, n_features)
-            Directions.
-        assign : array of int of shape (n_samples,)
-            Row of `V` for every sample.
-        cost : array of shape (n_samples,)
-            Misclassification cost at grade 1.
-        rho : float or sequence of float
-            Grades, as in `discounted`.
-
-        Returns
-        -------
-        Support
-            As in `support`, with the grades of the points.
-
-        Raises
-        ------
-        NotImplementedError
-            If the oracle cannot be discounted.
-        """
-        raise self._absent("grades, so it cannot be discounted", verb="does not support")
-
     def member_names(self, size: int) -> list[str]:
         """Return short names of the members of `orbit`.
 
@@ -500,6 +467,11 @@ class InvarianceOracle(BaseEstimator, ABC):
             None, the default, if edits cannot be counted.
         """
         return None
+
+    def _refuse_grades(self, rho: Grades) -> None:
+        """Raise NotImplementedError if grades are given."""
+        if rho is not None:
+            raise self._absent("grades, so it cannot be discounted", verb="does not support")
 
     def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
         name = type(self).__name__
@@ -602,12 +574,7 @@ class BoundOracle:
         self._cached_changes: tuple[Changes | None, ...] = ()
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         """Maximize an inner product over S(x), for some of the rows.
 
@@ -622,23 +589,20 @@ class BoundOracle:
         cost : array of shape (n_rows,), optional
             Misclassification cost at grade 1.
         rho : float or sequence of float, optional
-            Grades. If given, `InvarianceOracle.graded_support` is called.
+            Grades, as in `InvarianceOracle.discounted`.
 
         Returns
         -------
         Support
             As in `InvarianceOracle.support`, with one point per entry of `rows`.
         """
+        X = take(self.X, rows)
         if rho is None:
-            return self._support(rows, V, assign, cost)
-        full_cost = np.zeros(len(assign)) if cost is None else cost
-        return self.oracle.graded_support(take(self.X, rows), V, assign, full_cost, rho)
-
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
-    ) -> Support:
-        """Compute `support` without grades."""
-        return self.oracle.support(take(self.X, rows), V, assign, cost)
+            return self.oracle.support(X, V, assign, cost)
+        graded: Any = self.oracle
+        if "rho" not in inspect.signature(graded.support).parameters:
+            graded._refuse_grades(rho)
+        return graded.support(X, V, assign, costs_of(cost, assign), rho)
 
     def worst(self, rows: Rows, query: Query) -> Violations:
         """Compute the loss-augmented argmax of some rows, for each label.

@@ -33,7 +33,7 @@ from .combined_changes import LabelRestrictedChanges
 from .identity import Identity
 from .listed_changes import changes_of, draws_of
 from .query import Query, Violations, worst_at
-from .support import Grades
+from .support import Costs, Grades
 from .third_party import bind, region_of, tangents_of
 from .words.word_edits import RowEdits
 
@@ -42,11 +42,11 @@ class Combination(InvarianceOracle):
     """Base class of oracles that combine others; methods use the bound oracle."""
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         bound = self.bind(X)
         check_directions(X, V, assign, cost)
-        return bound.support(ALL_ROWS, V, assign, cost).with_points()
+        return bound.support(ALL_ROWS, V, assign, cost, rho).with_points()
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self.bind(X).sample(ALL_ROWS, n_draws, rng)
@@ -205,12 +205,7 @@ class _BoundOnlyFor(BoundOracle):
         self.covered = np.isin(y, oracle.listed())
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         numbers = np.arange(self.X.shape[0])[rows]
         mask = self.covered[numbers]
@@ -403,9 +398,10 @@ class BoundPart(BoundOracle):
 class _BoundDiscounted(BoundPart):
     oracle: Discounted
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
+        self.oracle._refuse_grades(rho)
         return self.inner.support(rows, V, assign, cost, self.oracle.rho)
 
 

@@ -26,6 +26,7 @@ from .changes import Changes
 from .combinators import Pair, best_of, upper_of
 from .combined_changes import ComposedChanges
 from .listed_changes import changes_of, draws_of, listed
+from .support import Costs, Grades
 from .third_party import bind, region_of
 
 
@@ -106,9 +107,10 @@ class _BoundCompose(BoundOracle):
         super().__init__(oracle, X, y)
         self.right = bind(oracle.right, X, y)
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
+        self.oracle._refuse_grades(rho)
         if self.oracle.left.additive:
             return self._sum(rows, V, assign)
         if self.oracle.right.finite:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,12 +13,13 @@ from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support
 from .changes import Changes
 from .listed_changes import ListedChanges
+from .support import Costs, Grades, costs_of
 
 
 class FiniteOracle(InvarianceOracle):
     """Base class of oracles with a finite S(x); a subclass implements `orbit`.
 
-    `support` and `graded_support` are exact, by enumeration. `sample` draws members uniformly, with
+    `support` is exact, by enumeration. `sample` draws members uniformly, with
     replacement.
 
     See Also
@@ -60,21 +60,11 @@ class FiniteOracle(InvarianceOracle):
         """
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
-        return best_of_list(self._validated_members(X, V, assign, cost), V, assign)
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        members = self._validated_members(X, V, assign, cost)
-        grades = profile_of_list(rho, members.shape[1])
-        return best_of_list(members, V, assign, cost, grades)
+        self._check_rows(X)
+        check_directions(X, V, assign, cost)
+        return best_of_list(self._members(X), V, assign, cost, rho)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         return ListedChanges(self, X)
@@ -83,14 +73,6 @@ class FiniteOracle(InvarianceOracle):
         """Return the validated orbit."""
         refuse_masked("X", X)
         return plugins.members(plugins.method(self, "orbit"), self.orbit(X), dense_rows(X))
-
-    def _validated_members(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
-    ) -> np.ndarray:
-        """Validate the arguments of `support` and return the orbit."""
-        self._check_rows(X)
-        check_directions(X, V, assign, cost)
-        return self._members(X)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         members = self._members(X)
@@ -107,13 +89,13 @@ def best_of_list(
     members: np.ndarray,
     V: np.ndarray,
     assign: np.ndarray,
-    cost: np.ndarray | None = None,
-    grades: np.ndarray | None = None,
+    cost: Costs = None,
+    rho: Grades = None,
 ) -> Support:
-    """Return the best of each row's members (n, s, d), with grades (s,) if given."""
+    """Return the best of each row's members (n, s, d), with grades if given."""
     scores = np.einsum("nsd,nd->ns", members, V[assign])
+    grades = None if rho is None else profile_of_list(rho, members.shape[1])
     if grades is not None:
-        assert cost is not None
-        scores = scores + cost[:, None] * grades
+        scores = scores + costs_of(cost, assign)[:, None] * grades
     best = first_best(scores)
     return Support(members[np.arange(len(members)), best], rho=None if grades is None else grades[best])

@@ -14,6 +14,7 @@ from .changes import Changes, LinearChanges
 from .finite_oracles import FiniteOracle
 from .hulls import IdentityHull, LabelHull
 from .label_hull import IdentityLabelHull
+from .support import Costs, Grades
 from .words.word_edits import RowEdits
 
 
@@ -42,22 +43,12 @@ class Identity(FiniteOracle):
     coordinatewise = True
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        return Support(X)
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        self._check_rows(X)
-        check_directions(X, V, assign, cost)
+        if rho is None:
+            return Support(X)
         grade_profile(rho)
         return Support(X, rho=np.ones(X.shape[0]))
 

@@ -22,6 +22,7 @@ from .changes import Changes, LinearChanges, draw_names
 from .finite_oracles import FiniteOracle
 from .images.image_maps import ImageShape
 from .images.image_parameters import check_draw
+from .support import Costs, Grades
 
 AXES = ("rows", "both")
 # Maximum number of members of a list.
@@ -138,10 +139,16 @@ class Permutations(FiniteOracle):
         return ["identity", *("order " + " ".join(map(str, order)) for order in orders)]
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
+        if rho is not None:
+            if not self.finite:
+                raise self._absent(
+                    "grades of more than 6 rows, so it cannot be discounted", "does not support"
+                )
+            return super().support(X, V, assign, cost, rho)
         rows = floating(dense_rows(X))
         if self.axes == "rows":
             return Support(_best_assignments(rows, V, assign, *self._lengths()))
@@ -160,21 +167,6 @@ class Permutations(FiniteOracle):
 
         in_threads(find_best, len(rows), len(rows) * orders.size)
         return Support(np.take_along_axis(rows, orders[best], axis=1))
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        self._check_rows(X)
-        if not self.finite:
-            raise self._absent(
-                "grades of more than 6 rows, so it cannot be discounted", "does not support"
-            )
-        return super().graded_support(X, V, assign, cost, rho)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         self._check_rows(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from .columns import FeatureParameters
 from .combinators import Combination, OracleWrapper, counted_inside, validate_part
 from .combined_changes import ProtectedChanges, with_features
 from .listed_changes import changes_of, listed, listed_region
-from .support import Grades
+from .support import Costs, Grades
 from .third_party import bind, tangents_of
 from .words.word_edits import RowEdits
 
@@ -68,17 +67,6 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
     def counted(self) -> CountedChanges | None:
         return counted_inside(self.oracle, lambda part: Protected(part, self.features))
 
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        bound = self.bind(X)
-        return bound.support(slice(None), V, assign, cost, rho)
-
     def tangents(self, X: Matrix) -> np.ndarray:
         tangents = tangents_of(self.oracle, X).copy()
         tangents[:, :, chosen_features(self.features, X.shape[1])] = 0.0
@@ -117,12 +105,7 @@ class _BoundProtected(BoundOracle):
         return np.where(self.is_protected, 0.0, V), np.where(self.is_protected, V, 0.0)
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         other_V, protected_V = self._split(V)
         answer = self.inner.support(rows, other_V, assign, cost, rho)

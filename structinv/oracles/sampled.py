@@ -10,13 +10,12 @@ import numpy as np
 from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating
 from ..utils.parameters import brief
-from .arguments import profile_of_list
 from .base import BoundOracle, Support
 from .cache import LastResult
 from .changes import Changes
 from .finite_oracles import FiniteOracle, best_of_list
 from .listed_changes import ListedChanges
-from .support import Grades
+from .support import Costs, Grades
 
 
 class Sampled(FiniteOracle):
@@ -120,15 +119,6 @@ class BoundSampled(BoundOracle):
         return found
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
-        members = self.cached_members[rows]
-        if rho is None:
-            return best_of_list(members, V, assign)
-        full_cost = np.zeros(len(assign)) if cost is None else cost
-        return best_of_list(members, V, assign, full_cost, profile_of_list(rho, members.shape[1]))
+        return best_of_list(self.cached_members[rows], V, assign, cost, rho)

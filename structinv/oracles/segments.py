@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support
 from .curves import CurveOracle
-from .support import DeferredSupport
+from .support import Costs, DeferredSupport, Grades, costs_of
 
 
 class _Line(CurveOracle):
@@ -46,35 +45,26 @@ class _Line(CurveOracle):
         """Return u of all rows: (1, d) if they are equal, otherwise (n, 1, d)."""
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        return Support(self._moved(X, self._furthest(self._slopes(X, V, assign))))
-
-    def _furthest(self, slopes: np.ndarray) -> np.ndarray:
-        """Return the best t; rows with slope 0 stay unperturbed."""
-        low, high = self._interval()
-        return np.where(slopes > 0, high, np.where(slopes < 0, low, 0.0))
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        self._check_rows(X)
-        check_directions(X, V, assign, cost)
+        slopes = self._slopes(X, V, assign)
+        if rho is None:
+            return Support(self._moved(X, self._furthest(slopes)))
         grades = grade_profile(rho)
         grades = grades if len(grades) > 1 else np.ones(2)
         shares = np.linspace(0.0, 1.0, len(grades))
         # The value is piecewise linear in t on both sides of 0, so a breakpoint is best.
         t = np.concatenate([end * shares for end in self._interval()])
-        values = self._slopes(X, V, assign)[:, None] * t + cost[:, None] * np.tile(grades, 2)
+        values = slopes[:, None] * t + costs_of(cost, assign)[:, None] * np.tile(grades, 2)
         best = np.argmax(values, axis=1)
         return Support(self._moved(X, t[best]), rho=np.tile(grades, 2)[best])
+
+    def _furthest(self, slopes: np.ndarray) -> np.ndarray:
+        """Return the best t; rows with slope 0 stay unperturbed."""
+        low, high = self._interval()
+        return np.where(slopes > 0, high, np.where(slopes < 0, low, 0.0))
 
     def region(self, X: np.ndarray) -> Region:
         self._check_rows(X)
@@ -88,10 +78,12 @@ class BoundLine(BoundOracle):
 
     oracle: _Line
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         X, oracle = take(self.X, rows), self.oracle
+        if rho is not None:
+            return oracle.support(X, V, assign, cost, rho)
 
         def maxima() -> tuple[np.ndarray, np.ndarray]:
             slopes = oracle._slopes(X, V, assign)

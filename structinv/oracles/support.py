@@ -13,8 +13,10 @@ import scipy.sparse as sp
 from ..utils.matrices import Matrix, row_dots, row_sizes
 from ..utils.ties import TIES
 
-# Grades of perturbations, as in `InvarianceOracle.discounted`.
-Grades: TypeAlias = float | Sequence[float]
+# Grades of perturbations, as in `InvarianceOracle.discounted`; None without grades.
+Grades: TypeAlias = float | Sequence[float] | None
+# Misclassification cost of each row at grade 1; None for zeros.
+Costs: TypeAlias = np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -184,3 +186,8 @@ def rounding_bound(points: Matrix, sizes: np.ndarray) -> np.ndarray:
     # Points in single precision already have rounding errors.
     kind = np.finfo(points.dtype if points.dtype.kind == "f" else np.float64)
     return float(terms * kind.eps) * (sizes + float(kind.tiny) / float(kind.eps) * (sizes > 0))
+
+
+def costs_of(cost: Costs, assign: np.ndarray) -> np.ndarray:
+    """Return the cost of each row, zeros by default."""
+    return np.zeros(len(assign)) if cost is None else cost

@@ -15,7 +15,7 @@ from .arguments import check_needs_no_label
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle, check_rows
 from .changes import Changes
 from .listed_changes import checked_changes, listed_region
-from .support import Grades
+from .support import Costs, Grades
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
@@ -56,12 +56,7 @@ class ThirdPartyOracle(BoundOracle):
         return source, plugins.ask_third_party(source, getattr(self.inner, name), *arguments)
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         more = () if rho is None else (rho,)
         source, found = self._ask("support", rows, V, assign, cost, *more)

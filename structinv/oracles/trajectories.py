@@ -21,6 +21,7 @@ from .cache import LastResult
 from .changes import Changes
 from .curves import CurveOracle, Curves, GridOfCurves
 from .images.image_parameters import interval
+from .support import Costs, Grades
 
 # Number of rows whose images at many values are compared together.
 _BLOCK = 64
@@ -164,9 +165,10 @@ class BoundTrajectory(BoundOracle):
         powers = self.curves.powers
         plugins.repeats("function", "coefficients", powers, lambda: oracle._curves(X[-1:]).powers)
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
+        self.oracle._refuse_grades(rho)
         return self.oracle._furthest(self.curves.take(rows), V, assign)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..regions import Region
 from ..regions.base import RegionUnion
-from ..utils.matrices import ALL_ROWS, Matrix, Rows
-from .arguments import check_directions
+from ..utils.matrices import Matrix, Rows
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .combinators import Pair, best_of
 from .combined_changes import UnionChanges
 from .listed_changes import changes_of, draws_of
-from .support import Grades
+from .support import Costs, Grades
 from .third_party import bind, region_of
 
 
@@ -81,18 +79,6 @@ class Union(Pair):
         self._check_rows(X)
         return _BoundUnion(self._prepared(), X, y)
 
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        bound = self.bind(X)
-        check_directions(X, V, assign, cost)
-        return bound.support(ALL_ROWS, V, assign, cost, rho)
-
 
 class _BoundUnion(BoundOracle):
     """All leaves of nested unions, bound to the same rows.
@@ -113,12 +99,7 @@ class _BoundUnion(BoundOracle):
         return [levels for part in parts for levels in part.scenarios()]
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         answers = [part.support(rows, V, assign, cost, rho) for part in self.parts]
         return best_of(answers, V, assign, cost)

@@ -10,7 +10,7 @@ import numpy as np
 from ..utils.matrices import Matrix, Rows, refuse_masked
 from ..utils.parameters import brief
 from .arguments import check_row_by_row
-from .base import BoundOracle, InvarianceOracle, Support
+from .base import BoundOracle, InvarianceOracle
 from .changes import Changes
 from .combinators import Combination, OracleWrapper, validate_part
 from .images.image_parameters import check_draw
@@ -115,17 +115,6 @@ class Weighted(OracleWrapper, Combination):
         self._check_size(weights, inner.size)
         # The sum of very large weights may overflow.
         return inner.weighted(weights / np.max(weights))
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        self._check_rows(X)
-        return self.oracle.graded_support(X, V, assign, cost, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         return tangents_of(self.oracle, X)

@@ -14,7 +14,7 @@ from .combinators import BoundPart, OracleWrapper, validate_part
 from .hulls import LabelHull
 from .listed_changes import changes_of, draws_of, listed
 from .query import Query, Violations, worst_at, worst_of
-from .support import Grades
+from .support import Costs, Grades
 from .third_party import bind
 
 
@@ -69,12 +69,7 @@ class BoundWhole(BoundPart):
         return self.oracle._scenarios(self)
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         return self.inner.support(rows, V, assign, cost, rho)
 
@@ -100,9 +95,10 @@ class SingleMember(BoundOracle):
     def _new_changes(self) -> Changes:
         return self.member
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
+        self.oracle._refuse_grades(rho)
         grades = self.member.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
@@ -130,10 +126,11 @@ class SameGrade(BoundPart):
         super().__init__(inner.oracle, inner)
         self.grade = grade
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
-        found = self.inner.support(rows, V, assign, None)
+        self.oracle._refuse_grades(rho)
+        found = self.inner.support(rows, V, assign)
         upper = found.upper
         if upper is not None and cost is not None:
             upper = upper + self.grade * cost

@@ -13,6 +13,7 @@ from ...utils.ties import first_best
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
 from ..changes import Changes, draw_names
+from ..support import Costs, Grades, costs_of
 from .image_family import ImageFamily
 from .image_list import CoverOfImages, MovedImages
 from .image_maps import ImageShape, fill_code, image_maps, smoothed, step_of, warps_of
@@ -87,13 +88,15 @@ class ImageOracle(ImageFamily):
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         # An interval has an exact support function if `order` is 1, all families have a path, and the
         # paths are within the limits of `image_paths`. Otherwise, a local search refines the best member
         # of the cover.
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
+        if rho is not None:
+            return self._graded(rows, shape, V, assign, cost, rho)
         exact = None if self.finite else self._support_on_paths(rows, shape, V, assign)
         if exact is not None:
             return exact
@@ -104,6 +107,23 @@ class ImageOracle(ImageFamily):
         points = maps.apply(rows, best[:, None])[:, 0]
         points = self.refined(rows, points, best, lambda z: row_dots(z, V, assign))
         return Support(points, np.full(len(rows), np.inf))
+
+    def _graded(
+        self,
+        rows: np.ndarray,
+        shape: ImageShape,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: Costs,
+        rho: float | Sequence[float],
+    ) -> Support:
+        if not self.finite:
+            raise self._absent("grades with interval, so it cannot be discounted", "does not support")
+        maps = self._maps(shape)
+        grades = profile_of_list(rho, len(maps.constant))
+        scores = maps.facing_scores(rows, V, assign) + costs_of(cost, assign)[:, None] * grades
+        best = first_best(scores)
+        return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
     def _support_on_paths(
         self, rows: np.ndarray, shape: ImageShape, V: np.ndarray, assign: np.ndarray
@@ -154,24 +174,6 @@ class ImageOracle(ImageFamily):
             (path.at(places), expected),
         )
         return path if all(np.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in pairs) else None
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        if not self.finite:
-            raise self._absent("grades with interval, so it cannot be discounted", "does not support")
-        rows, shape = self._rows(X)
-        check_directions(rows, V, assign, cost)
-        maps = self._maps(shape)
-        grades = profile_of_list(rho, len(maps.constant))
-        scores = maps.facing_scores(rows, V, assign) + cost[:, None] * grades
-        best = first_best(scores)
-        return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
     def mesh(self, rows: np.ndarray) -> np.ndarray:
         """Bound the distance from a continuous set to its cover.

@@ -14,7 +14,7 @@ from ...utils.matrices import Matrix, Rows
 from ...utils.ties import TIES
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
 from ..combinators import counted_inside
-from ..support import Support, rounding_bound
+from ..support import Costs, Grades, Support, rounding_bound
 from .ratios import TOLERANCE, Normalization
 from .text_chunks import Chunks
 from .text_phrases import Phrases
@@ -141,9 +141,10 @@ class _BoundTexts(BoundOracle):
 
     oracle: TextEdits
 
-    def _support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
+        self.oracle._refuse_grades(rho)
         texts, found = self.oracle.texts, self._search(V, np.asarray(assign, dtype=np.int64), rows)
         upper = found.upper if self.oracle.bounds else None
         points, unit = texts.normalized(found.counts()), unit_of_rows(texts.reader.step)

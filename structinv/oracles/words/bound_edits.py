@@ -14,7 +14,7 @@ from ..base import BoundOracle, Support
 from ..hulls import Hull, IdentityHull, LabelHull
 from ..label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from ..query import Query, Violations, WorstPoints, rows_at, worst_by_support
-from ..support import DeferredSupport, Grades
+from ..support import Costs, DeferredSupport, Grades
 from .edit_kernels import label_maxima
 from .word_edits import RowEdits, WordEdits, canonical_words
 from .word_hull import WordHull
@@ -39,12 +39,7 @@ class BoundEdits(BoundOracle):
         return self.oracle.edits(self.X.shape[1])
 
     def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         X, edits = take(self.words, rows), self.word_edits
         if rho is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from ...utils.parameters import brief, check_boolean, check_integer, in_order
 from ..arguments import check_directions, check_features, chosen_features
 from ..base import CountedChanges, InvarianceOracle, Support
 from ..columns import FeatureParameters
+from ..support import Costs, Grades
 from .bound_edits import BoundEdits
 from .word_edits import WordEdits
 
@@ -70,26 +70,11 @@ class EditOracle(FeatureParameters, InvarianceOracle):
         )
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
-        return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign).with_points()
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign, cost, rho)
-
-    def _bound(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
-    ) -> BoundEdits:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        return BoundEdits(self, X)
+        return BoundEdits(self, X).support(ALL_ROWS, V, assign, cost, rho).with_points()
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draw random elements of each S(x).
