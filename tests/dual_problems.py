@@ -99,7 +99,7 @@ HULLS = [
     "ellipsoid-rows", "segment", "offset", "only_for",
 ]  # fmt: skip
 # Names of those with in-hull steps for several classes.
-LABELS = ["identity", "fscale", "fdrop"]
+LABELS = ["identity", "fscale", "fdrop", "only_for"]
 
 STATES = {
     **{f"hull-{name}": explicit(HullState, name, "binary") for name in HULLS},

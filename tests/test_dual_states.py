@@ -8,9 +8,10 @@ import pytest
 from structinv.dual import TABLE, dual_state
 from structinv.dual.block_state import BlockState
 from structinv.dual.case import Case
+from structinv.dual.hull_state import HullState
 from structinv.dual.penalty_state import PenaltyState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Offset, Segment, TangentDerivative
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, Offset, Segment, TangentDerivative
 from structinv.oracles.affine_hull import BoxHull
 from structinv.solvers import FrankWolfe, Gap, Status, solve
 
@@ -211,8 +212,34 @@ def test_gaps_of_rows_before_their_steps_add_up_to_the_gap(name):
     assert gaps[0] <= 1e-9
 
 
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        FDrop(2),
+        Box(RADII),
+        TangentDerivative(TANGENTS, 1.0),
+        Ellipsoid(FACTOR, 0.5),
+        Ellipsoid(row_factor, 0.5),
+        Segment(0.5, 3.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_rows_of_other_labels_take_the_steps_of_unperturbed_rows(oracle, label):
+    problem = objective(oracle.only_for(label), factor=2.0)
+    state, f = swept(problem, 50)
+    assert isinstance(state, HullState)
+    assert_below(problem, state.planes())
+    upper, bound = problem.value(f).upper, dual(problem, state, f)
+    assert bound == pytest.approx(upper, rel=1e-6)
+    if label == 2:
+        # No row has this label.
+        np.testing.assert_allclose(f, swept(objective(Identity(), factor=2.0), 50)[1], rtol=1e-5)
+
+
 def test_a_row_without_effect_has_the_full_level():
-    hull, gaps = BoxHull(np.zeros((2, 6)), np.ones(2), np.ones(2), False, np.zeros(6)), np.zeros(2)
+    rows = np.zeros((2, 6)), np.ones(2), np.ones(2), False, np.ones(2, dtype=bool)
+    hull, gaps = BoxHull(*rows, np.zeros(6)), np.zeros(2)
     hull.sweep(np.zeros(6), np.arange(2), gaps)
     np.testing.assert_array_equal(hull.taus, 1.0)
     np.testing.assert_array_equal(gaps, 1.0)

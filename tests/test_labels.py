@@ -8,9 +8,9 @@ from structinv.dual import dual_state
 from structinv.dual.case import Case
 from structinv.dual.hull_state import HullState, LabelState
 from structinv.oracles import FDrop, FScale, Identity
-from structinv.oracles.hulls import LabelHull
 from structinv.oracles.query import Violations
 from structinv.oracles.third_party import bind
+from structinv.oracles.words.word_edits import RowEdits
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows
@@ -25,6 +25,7 @@ CASES = {
     "fdrop": FDrop(2),
     "fscale": FScale(2, 0.5, 1.5),
     "fscale-up": FScale(1, 1.0, 3.0),
+    "only_for": FScale(2, 0.5, 1.5).only_for([0, 3]),
 }
 
 
@@ -122,10 +123,8 @@ class Careless(FDrop):
 
 def test_in_hull_steps_are_those_of_classes_of_this_package():
     X = sp.csr_matrix(np.eye(3))
-    question = np.arange(3), np.ones(3), 1.0 - np.eye(3), False
-    assert isinstance(bind(FDrop(1), X).label_hull(*question), LabelHull)
-    assert bind(Careless(1), X).label_hull(*question) is None
-    assert bind(Careless(1), X).hull(np.ones(3), np.ones(3), False) is None
+    assert isinstance(bind(FDrop(1), X).edits(), RowEdits)
+    assert bind(Careless(1), X).edits() is None
 
 
 def test_words_of_rows_with_little_of_the_gap_wait_and_their_gaps_are_known():

@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..losses import Hinge, ScalarLoss
-from ..oracles.base import Hull, LabelHull
+from ..oracles.hulls import Hull, IdentityHull, LabelHull
+from ..oracles.label_hull import IdentityLabelHull, WordLabelHull
 from ..oracles.listed_changes import listed
+from ..oracles.words.word_hull import WordHull
 from ..spaces.atoms import MemberPool
 from ..spaces.base import Space
 from ..structures import Binary, Multiclass, Sequence
@@ -18,6 +20,7 @@ from ..structures.classes import BoundRegression
 from ..terms import Penalty, Term, WorstCase
 from ..terms.blockwise_term import BlockwiseTerm
 from ..terms.worst_case import WorstMargin
+from ..utils.matrices import csr, floating
 from .margin_steps import KINDS
 
 # Maximum number of members per row for dual variables of members in the space of a kernel.
@@ -61,19 +64,27 @@ class Case:
     @cached_property
     def hull(self) -> Hull | None:
         """In-hull steps of two classes."""
-        found: Hull | None = self.term.bound.hull(
-            self.signs, self.term.weights * self.others, self.space.intercept
-        )
-        return found
+        edits, weights = self.edits, self.term.weights * self.others
+        if edits is None:
+            every = np.ones(len(weights), dtype=bool)
+            found: Hull | None = self.term.bound.hull(self.signs, weights, self.space.intercept, every)
+            return found
+        if edits.adds:
+            return None
+        if edits.multiplies:
+            return WordHull(edits, self.signs, weights, self.space.intercept)
+        return IdentityHull(floating(edits.rows), self.signs, weights, self.space.intercept)
 
     @cached_property
     def label_hull(self) -> LabelHull | None:
         """In-hull steps of several labels."""
-        term = self.term
-        found: LabelHull | None = term.bound.label_hull(
-            term.labels.codes, term.weights, term.labels.cost, self.space.intercept
-        )
-        return found
+        edits, labels = self.edits, self.term.labels
+        if edits is None or edits.adds:
+            return None
+        rows = labels.codes, self.term.weights, labels.cost
+        if edits.multiplies:
+            return WordLabelHull(edits, *rows, intercept=self.space.intercept)
+        return IdentityLabelHull(csr(edits.rows), *rows, intercept=self.space.intercept)
 
     @cached_property
     def edits(self) -> Any:

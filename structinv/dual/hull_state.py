@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.base import Hull, LabelHull
+from ..oracles.hulls import Hull, LabelHull
 from ..spaces.base import Element
 from ..spaces.tensor_rows import ComputedRows, TensorRows
 from ..terms.planes import PlaneSet

@@ -71,6 +71,7 @@ class _AffineOracle(InvarianceOracle):
         signs: np.ndarray,
         weights: np.ndarray,
         intercept: bool,
+        changed: np.ndarray,
     ) -> Hull:
         """Return the dual state of in-hull steps for the rows of `X` with frames `F`."""
 
@@ -138,8 +139,8 @@ class BoundFrame(BoundOracle):
         U = U * rng.uniform(size=(len(X), n_draws, 1))
         return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        return self.oracle._hull(self.X, self.frame, signs, weights, intercept)
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray) -> Hull:
+        return self.oracle._hull(self.X, self.frame, signs, weights, intercept, changed)
 
     def spread(self) -> np.ndarray | None:
         return self.oracle._spread(self.frame) if self.frame.ndim == 2 else None
@@ -264,8 +265,9 @@ class Ellipsoid(FeatureParameters, _AffineOracle):
         signs: np.ndarray,
         weights: np.ndarray,
         intercept: bool,
+        changed: np.ndarray,
     ) -> Hull:
-        return EllipsoidHull(X, signs, weights, intercept, F, float(self.radius))
+        return EllipsoidHull(X, signs, weights, intercept, changed, F, float(self.radius))
 
 
 class TangentDerivative(FeatureParameters, _AffineOracle):
@@ -399,10 +401,11 @@ class TangentDerivative(FeatureParameters, _AffineOracle):
         signs: np.ndarray,
         weights: np.ndarray,
         intercept: bool,
+        changed: np.ndarray,
     ) -> Hull:
         directions = np.ascontiguousarray(F.swapaxes(-1, -2))
         bounds = np.broadcast_to(self._bounds, directions.shape[-2])
-        return ZonotopeHull(X, signs, weights, intercept, directions, bounds.copy())
+        return ZonotopeHull(X, signs, weights, intercept, changed, directions, bounds.copy())
 
     def _spread(self, F: np.ndarray) -> np.ndarray:
         return (F * self._bounds).T
@@ -508,9 +511,9 @@ class BoundBox(BoundOracle):
 
     oracle: Box
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray) -> Hull:
         whole = np.broadcast_to(self.oracle._radius, self.X.shape[1]).copy()
-        return BoxHull(self.X, signs, weights, intercept, whole)
+        return BoxHull(self.X, signs, weights, intercept, changed, whole)
 
     def spread(self) -> np.ndarray:
         return np.diag(np.broadcast_to(self.oracle._radius, self.X.shape[1]))

@@ -88,12 +88,12 @@ def _look(x, point, radius, y, c, f, target):
 
 @njit(cache=True, nogil=True)
 def _sweep_box(
-    X, signs, weights, intercept, radius, taus, points, f, order, gaps, target
+    X, signs, weights, intercept, radii, changed, taus, points, f, order, gaps, target, unchanged
 ):  # fmt: skip
     """Update rows exactly: at a given tau, each feature has its own optimum."""
     d = X.shape[1]
     for i in order:
-        c, y, tau, x = weights[i], signs[i], taus[i], X[i]
+        c, y, tau, x, radius = weights[i], signs[i], taus[i], X[i], radii if changed[i] else unchanged
         gaps[i] = 0.0
         if c == 0:
             continue
@@ -261,21 +261,21 @@ def _solve(tau, theta, h0, margins, row_data, margins_without, products):
 
 @njit(cache=True, nogil=True)
 def _sweep_directions(
-    X, signs, weights, squares, cross, intercept, F, gram, bounds, ball, taus, theta, f, order, gaps,
-    work,
+    X, signs, weights, squares, cross, intercept, changed, F, gram, bounds, ball, taus, theta, f,
+    order, gaps, work,
 ):  # fmt: skip
     """Update rows; with common directions an update costs O(d + t²), or O(d + t) in a ball.
 
     Common directions are added to `f` after all updates. Until then, ``pending`` has their coefficients,
     and ``scores`` has their products with `f` as if they were added.
     """
-    d, t = X.shape[1], F.shape[1]
+    d, most = X.shape[1], F.shape[1]
     shared = F.shape[0] == 1
     scores, pending, h, old = work[0], work[1], work[2], work[3]
-    for k in range(t if shared else 0):
+    for k in range(most if shared else 0):
         scores[k], pending[k] = _dot(F[0, k], f), 0.0
     for i in order:
-        c, y, tau = weights[i], signs[i], taus[i]
+        c, y, tau, t = weights[i], signs[i], taus[i], most if changed[i] else 0
         gaps[i] = 0.0
         if c == 0:
             continue
@@ -284,8 +284,9 @@ def _sweep_directions(
         for k in range(t):
             h[k] = y * (scores[k] if shared else _dot(F[i, k], f))
             old[k] = theta[i, k]
-        row = (c, squares[i] + intercept, cross[i], gram[0 if shared else i], bounds, ball)
-        taus[i], gap = _solve(tau, theta[i], h0, h, row, work[4], work[5])
+        products, own = cross[i][:t], gram[0 if shared else i][:t]
+        row = (c, squares[i] + intercept, products, own, bounds, ball)
+        taus[i], gap = _solve(tau, theta[i][:t], h0, h[:t], row, work[4], work[5])
         if gap <= 0:
             continue
         gaps[i] = c * gap
@@ -299,7 +300,7 @@ def _sweep_directions(
                 scores[k] = y * h[k]
             else:
                 _add(step, F[i, k], f)
-    for k in range(t if shared else 0):
+    for k in range(most if shared else 0):
         _add(pending[k], F[0, k], f)
 
 
@@ -351,18 +352,23 @@ class BoxHull(_DenseHull):
     :math:`p_{ik} = \mathrm{clip}(-y_i g_k / c_i, \tau (x_{ik} - r_k), \tau (x_{ik} + r_k))`, and
     tau is the root of a decreasing, piecewise linear function.
 
-    Shapes: `radius` (n_features,).
+    Rows without ``changed[i]`` have a radius of 0.
+
+    Shapes: `changed` (n_rows,), `radius` (n_features,).
     """
 
-    def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool, radius: Array) -> None:
+    def __init__(
+        self, X: Array, signs: Array, weights: Array, intercept: bool, changed: Array, radius: Array
+    ) -> None:
         super().__init__(X, signs, weights, intercept)
+        self.changed = changed
         self.radius = np.ascontiguousarray(radius, dtype=np.float64)
         self.points = np.zeros(self.X.shape)
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         rows = (self.X, self.signs, self.weights, self.intercept)
-        work = np.empty(self.X.shape[1])
-        _sweep_box(*rows, self.radius, self.taus, self.points, f, order, gaps, work)
+        work = np.empty(self.X.shape[1]), np.zeros(self.X.shape[1])
+        _sweep_box(*rows, self.radius, self.changed, self.taus, self.points, f, order, gaps, *work)
 
     def normals_of(self, rows: Array) -> Array:
         return self.signs[rows, None] * rows_at(self.points, rows)
@@ -374,7 +380,7 @@ class BoxHull(_DenseHull):
     def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes; changes beyond the radius are clipped."""
         changes = self._split(normals, taus)
-        limits = self.taus[:, None] * self.radius
+        limits = np.outer(self.taus * self.changed, self.radius)
         self.points = self.taus[:, None] * self.X + np.clip(changes, -limits, limits)
 
 
@@ -387,9 +393,17 @@ class _DirectionHull(_DenseHull):
     ball = False
 
     def __init__(
-        self, X: Array, signs: Array, weights: Array, intercept: bool, F: Array, bounds: Array
+        self,
+        X: Array,
+        signs: Array,
+        weights: Array,
+        intercept: bool,
+        changed: Array,
+        F: Array,
+        bounds: Array,
     ) -> None:
         super().__init__(X, signs, weights, intercept)
+        self.changed = changed
         F = contiguous(F if F.ndim == 3 else F[None])
         self.bounds = np.ascontiguousarray(bounds, dtype=np.float64)
         self.theta = np.zeros((len(self.X), F.shape[1]))
@@ -408,7 +422,7 @@ class _DirectionHull(_DenseHull):
         return np.einsum("nd,ntd->nt", Z, self.directions, dtype=np.float64)
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
-        rows = (self.X, self.signs, self.weights, self.squares, self.cross, self.intercept)
+        rows = (self.X, self.signs, self.weights, self.squares, self.cross, self.intercept, self.changed)
         sets = (self.directions, self.gram, self.bounds, self.ball)
         work = np.empty((6, self.theta.shape[1]))
         _sweep_directions(*rows, *sets, self.taus, self.theta, f, order, gaps, work)
@@ -438,11 +452,11 @@ class ZonotopeHull(_DirectionHull):
         """Initialize the state from planes, by a least-squares fit within the bounds."""
         products = self._products(self._split(normals, taus))
         inverse = np.linalg.pinv(self.gram, rcond=1e-12, hermitian=True)
-        limits = self.taus[:, None] * self.bounds
+        limits = np.outer(self.taus * self.changed, self.bounds)
         free = np.matmul(products[:, None, :], inverse)[:, 0]
         self.theta = np.clip(free, -limits, limits)
         # If an unconstrained fit exceeds the bounds, another theta within them may give the same point.
-        cut = np.flatnonzero(np.any(self.theta != free, axis=1))
+        cut = np.flatnonzero(self.changed & np.any(self.theta != free, axis=1))
         margins = -products - self.taus[:, None] * self.cross
         sets = self.cross, self.gram, self.bounds
         _fit_boxes(cut, self.taus, self.theta, margins, *sets, np.empty(len(self.bounds)))
@@ -463,7 +477,14 @@ class EllipsoidHull(_DirectionHull):
     ball = True
 
     def __init__(
-        self, X: Array, signs: Array, weights: Array, intercept: bool, factor: Array, radius: float
+        self,
+        X: Array,
+        signs: Array,
+        weights: Array,
+        intercept: bool,
+        changed: Array,
+        factor: Array,
+        radius: float,
     ) -> None:
         U, lengths, _ = np.linalg.svd(np.asarray(factor, np.float64), full_matrices=False)
         top = np.max(lengths, axis=-1, initial=0.0, keepdims=True)
@@ -471,7 +492,7 @@ class EllipsoidHull(_DirectionHull):
         if radius == 0:
             U, lengths = U[..., :0], lengths[..., :0]
         directions = np.swapaxes(U * lengths[..., None, :], -1, -2)
-        super().__init__(X, signs, weights, intercept, directions, np.array([radius]))
+        super().__init__(X, signs, weights, intercept, changed, directions, np.array([radius]))
 
     def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes, projected to the span of F and to the ball."""
@@ -479,6 +500,6 @@ class EllipsoidHull(_DirectionHull):
         squares = self.gram[:, :, 0]
         theta = np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
         size = np.linalg.norm(theta, axis=1)
-        limits = self.taus * self.bounds[0]
+        limits = self.taus * self.changed * self.bounds[0]
         fit = np.divide(limits, size, out=np.ones_like(size), where=size > limits)
         self.theta = theta * fit[:, None]

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
-from .hulls import Hull, LabelHull
+from .hulls import Hull
 from .listed_changes import DrawnChanges, ListedChanges, changes_of, listed_region
 from .query import Query, Violations, worst_of
 from .support import Costs, Grades, Support, costs_of
@@ -537,7 +537,7 @@ class BoundOracle:
     """An oracle with the samples and labels of one fit.
 
     Linear models call `worst` for losses, cutting planes and certificates. Solvers with in-hull steps
-    call `hull`, `label_hull` and `edits`. Kernel models call only `changes`. Subclasses
+    call `hull` and `edits`. Kernel models call only `changes`. Subclasses
     implement fast paths, combinations of oracles, label-dependent sets and joint perturbations.
 
     Parameters
@@ -672,8 +672,12 @@ class BoundOracle:
         """
         return self.oracle.contains(dense_rows(self.X, [row])[0], z)
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+    def hull(
+        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
+    ) -> Hull | None:
         """Return the dual state of in-hull steps for a two-class loss.
+
+        It is called only if `edits` returns None.
 
         Parameters
         ----------
@@ -683,33 +687,12 @@ class BoundOracle:
             Weight of each sample in the objective, times its misclassification cost.
         intercept : bool
             True to append a constant feature.
+        changed : array of bool of shape (n_samples,)
+            Samples that may be perturbed.
 
         Returns
         -------
         Hull or None
-            None, the default, if lists of planes are used instead.
-        """
-        return None
-
-    def label_hull(
-        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> LabelHull | None:
-        """Return the dual state of in-hull steps for a joint loss of several labels.
-
-        Parameters
-        ----------
-        codes : array of int of shape (n_samples,)
-            True labels.
-        weights : array of shape (n_samples,)
-            Weight of each sample in the objective.
-        cost : array of shape (n_labels, n_labels)
-            Misclassification costs; rows are true labels.
-        intercept : bool
-            True to append a constant feature.
-
-        Returns
-        -------
-        LabelHull or None
             None, the default, if lists of planes are used instead.
         """
         return None
@@ -726,7 +709,9 @@ class BoundOracle:
         return None
 
     def edits(self) -> RowEdits | None:
-        """Return the edits of tokens that the perturbation sets allow.
+        """Return the edits of features that the perturbation sets allow.
+
+        Dual states have in-hull steps for these sets, for two and for several labels.
 
         Returns
         -------

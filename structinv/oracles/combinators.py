@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..regions import Region
 from ..structures.bound import check_named_labels
@@ -23,14 +22,12 @@ from ..utils.matrices import (
     select,
     take,
 )
-from ..utils.packed_rows import PackedRows, RaggedLists
 from ..utils.parameters import brief
 from ..utils.ties import TIES
 from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
 from .combined_changes import LabelRestrictedChanges
-from .identity import Identity
 from .listed_changes import changes_of, draws_of
 from .query import Query, Violations, worst_at
 from .support import Costs, Grades
@@ -240,22 +237,10 @@ class _BoundOnlyFor(BoundOracle):
             mask, self.inner.worst(numbers[inside], query.take(inside)), unperturbed
         )
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        labels, hulls, inside = np.asarray(self.y), [], self.oracle.oracle
-        if not np.any(self.covered):
-            # The class of the result must not depend on the rows. `bind` requires at least one row, so
-            # `Identity` replaces the part if no row is covered.
-            if self.inner.hull(signs, weights, intercept) is None:
-                return None
-            inside = Identity()
-        for part, chosen in ((inside, self.covered), (Identity(), ~self.covered)):
-            rows = np.flatnonzero(chosen)
-            bound = bind(part._for_rows(rows), self.X[rows], labels[rows])
-            hull = bound.hull(signs[rows], weights[rows], intercept)
-            if hull is None:
-                return None
-            hulls.append(hull)
-        return _SplitHull(self.covered, hulls[0], hulls[1])
+    def hull(
+        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
+    ) -> Hull | None:
+        return self.inner.hull(signs, weights, intercept, changed & self.covered)
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()
@@ -273,69 +258,6 @@ class _BoundOnlyFor(BoundOracle):
             return self.inner.contains(row, z)
         x = dense_rows(self.X, [row])[0]
         return bool(np.max(np.abs(z - x), initial=0.0) <= rounding(x, z))
-
-
-class _SplitHull(Hull):
-    """One hull made of those for the rows inside and outside a mask."""
-
-    def __init__(self, mask: np.ndarray, inside: Hull, outside: Hull) -> None:
-        self.mask = mask
-        self.hulls = (inside, outside)
-        self.rows = (np.flatnonzero(mask), np.flatnonzero(~mask))
-        # Number of each row within its hull.
-        self.number = np.empty(len(mask), dtype=np.intp)
-        for rows in self.rows:
-            self.number[rows] = np.arange(len(rows))
-
-    @property
-    def offset(self) -> float:
-        return sum(hull.offset for hull in self.hulls)
-
-    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        for rows, (hull, places, local) in zip(self.rows, self._by_hull(order), strict=True):
-            part = gaps[rows]
-            hull.sweep(f, local, part)
-            gaps[order[places]] = part[local]
-
-    def losses(self, f: np.ndarray) -> np.ndarray | None:
-        inside, outside = (hull.losses(f) for hull in self.hulls)
-        return None if inside is None or outside is None else self._joined(inside, outside)
-
-    def combination(self) -> np.ndarray:
-        return np.sum([hull.combination() for hull in self.hulls], axis=0)
-
-    def normals_of(self, rows: np.ndarray) -> Matrix:
-        parts = [hull.normals_of(local) for hull, _, local in self._by_hull(rows)]
-        return interleave(self.mask[rows], *parts)
-
-    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
-        for rows, hull in zip(self.rows, self.hulls, strict=True):
-            hull.restore(normals[rows], taus[rows])
-
-    def pack(self) -> PackedRows:
-        normals = sp.csr_matrix(self.normals_of(np.arange(len(self.mask))))
-        each = RaggedLists(np.diff(normals.indptr), (normals.indices, normals.data))
-        return PackedRows((self.taus,), (each,))
-
-    def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.restore(packed.lists[0].as_matrix(n_features), packed.arrays[0])
-
-    @property
-    def taus(self) -> np.ndarray:
-        return self._joined(*(hull.taus for hull in self.hulls))
-
-    def _joined(self, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
-        """Merge values per row of both hulls."""
-        values = np.empty(len(self.mask), dtype=np.result_type(inside, outside))
-        values[self.rows[0]], values[self.rows[1]] = inside, outside
-        return values
-
-    def _by_hull(self, selected: np.ndarray) -> list[tuple[Hull, np.ndarray, np.ndarray]]:
-        """Return, for each hull, the hull, positions in `selected`, and row numbers within the hull."""
-        mask, numbers = self.mask[selected], self.number[selected]
-        halves = np.flatnonzero(mask), np.flatnonzero(~mask)
-        pairs = zip(self.hulls, halves, strict=True)
-        return [(hull, places, numbers[places]) for hull, places in pairs]
 
 
 class Discounted(OracleWrapper, Combination):

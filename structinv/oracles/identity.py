@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, csr, dense_rows, floating, products, take
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, products, take
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, Support
+from .base import BoundOracle, Support
 from .changes import Changes, LinearChanges
 from .finite_oracles import FiniteOracle
-from .hulls import IdentityHull, LabelHull
-from .label_hull import IdentityLabelHull
 from .support import Costs, Grades
 from .words.word_edits import RowEdits
 
@@ -102,12 +100,3 @@ class BoundIdentity(BoundOracle):
         """Return a description with 0 edits."""
         every = np.ones(self.X.shape[0], dtype=bool)
         return RowEdits(0, 1.0, 1.0, np.empty(0), False, self.X, every)
-
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        """Return a hull with dual variables only, for coordinate ascent as in liblinear."""
-        return IdentityHull(floating(self.X), signs, weights, intercept)
-
-    def label_hull(
-        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> LabelHull:
-        return IdentityLabelHull(csr(self.X), codes, weights, cost, intercept=intercept)

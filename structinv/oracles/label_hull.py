@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, in_threads, longest_row, ranges, short_indices, squared_lengths
+from ..utils.matrices import Matrix, csr, in_threads, longest_row, ranges, short_indices, squared_lengths
 from ..utils.packed_rows import PackedRows, RaggedLists
 from .hulls import LabelHull
 from .label_kernels import combine_identity, losses_identity, restore_identity, sweep_identity
 from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
 from .words.label_word_pools import combine_words, points_words, restore_words
-from .words.word_edits import WordEdits
+from .words.word_edits import Moves, RowEdits
 
 # Minimum free capacity of a new pool of pairs.
 LEAST_PAIRS = 4096
@@ -158,30 +158,25 @@ class WordLabelHull(IdentityLabelHull):
 
     def __init__(
         self,
-        X: sp.csr_matrix,
+        edits: RowEdits,
         codes: np.ndarray,
         weights: np.ndarray,
         cost: np.ndarray,
-        edits: WordEdits,
         *,
         intercept: bool = False,
     ) -> None:
+        X = csr(edits.rows)
         super().__init__(X, codes, weights, cost, intercept=intercept)
-        self.edits = edits
         # K-th largest gain of each row in its last update: a guess for the next one.
         self.mu = np.zeros(X.shape[0])
         self.capacity = longest_row(X.indptr) + 1
+        self.moves = edits.moves(self.capacity, edits.changed)
         # Start, number and capacity of the deviations of each row.
         self.parts = np.zeros((X.shape[0], 3), dtype=np.int64)
         self.sizes = np.zeros(LEAST_PAIRS, dtype=np.int32)
         self.words = np.zeros(LEAST_PAIRS, dtype=np.int32)
         self.deviations = np.zeros(LEAST_PAIRS)
         self.used = np.zeros(2, dtype=np.int64)
-
-    @property
-    def _changes(self) -> tuple[int, float, float]:
-        """Maximum number of edits, and the largest decrease and increase of a factor."""
-        return self.edits.moves(self.capacity)
 
     @property
     def _pools(self) -> tuple[np.ndarray, ...]:
@@ -191,11 +186,11 @@ class WordLabelHull(IdentityLabelHull):
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
         X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
-        work = workspace(most, self.capacity, self.n_labels, *self._changes[1:])
+        work = workspace(most, self.capacity, self.n_labels, self.moves)
         least = IDLE * float(gaps.mean()) if every_label else 0.0
         return sweep_words(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
-            self.intercept, *self._changes, self.mu, *self._pools, self.used, table, order, gaps,
+            self.intercept, self.moves, self.mu, *self._pools, self.used, table, order, gaps,
             least, every_label, *work,
         )  # fmt: skip
 
@@ -211,7 +206,7 @@ class WordLabelHull(IdentityLabelHull):
         _side_by_side(self.parts)
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        return word_losses(self.X, self.codes, self.cost, self.intercept, self._changes, self.mu, table)
+        return word_losses(self.X, self.codes, self.cost, self.intercept, self.moves, self.mu, table)
 
     def combination(self) -> np.ndarray:
         X = self.X
@@ -256,7 +251,7 @@ class WordLabelHull(IdentityLabelHull):
         self.words = np.zeros(n_entries + LEAST_PAIRS, dtype=np.int32)
         self.deviations = np.zeros(len(self.words))
         self.used[:] = restore_words(
-            X.indptr, X.indices, X.data, *self._changes, start, labels, sums, given.indptr,
+            X.indptr, X.indices, X.data, self.moves, start, labels, sums, given.indptr,
             given.indices, given.data, *self._pools, np.zeros(X.shape[1]),
         )  # fmt: skip
 
@@ -313,21 +308,22 @@ def word_losses(
     codes: np.ndarray,
     cost: np.ndarray,
     intercept: bool,
-    moves: tuple[int, float, float],
+    moves: Moves,
     near: np.ndarray,
     table: np.ndarray,
 ) -> np.ndarray:
     """Compute exact losses of rows with word edits, (n,); bounds exclude most labels.
 
-    Shapes: `X` (n_rows, n_features), `codes` (n_rows,), `cost` (n_labels, n_labels), `moves` (int,
-    float, float), `near` (n_rows,), `table` (n_features [+ 1], n_labels).
+    Shapes: `X` (n_rows, n_features), `codes` (n_rows,), `cost` (n_labels, n_labels), `near` (n_rows,),
+    `table` (n_features [+ 1], n_labels).
     """
     found, capacity = np.empty(X.shape[0]), longest_row(X.indptr) + 1
 
     def compute(part: slice) -> None:
+        own = moves._replace(changed=moves.changed[part])
         losses_words(
             X.indptr[part.start : part.stop + 1], X.indices, X.data, codes[part], cost, intercept,
-            *moves, near[part], table, found[part], *workspace(1, capacity, len(cost), *moves[1:]),
+            own, near[part], table, found[part], *workspace(1, capacity, len(cost), own),
         )  # fmt: skip
 
     in_threads(compute, len(found), X.nnz * len(cost))

@@ -95,14 +95,18 @@ class BoundLine(BoundOracle):
 
         return DeferredSupport(X, lambda: oracle.support(X, V, assign).points, maxima)
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+    def hull(
+        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
+    ) -> Hull | None:
         if not isinstance(self.X, np.ndarray):
             return None
         low, high = self.oracle._interval()
         # The bounds of `ZonotopeHull` are symmetric, so the center is the midpoint of the segment.
         middle = self.oracle._moved(self.X, np.full(len(self.X), (low + high) / 2))
+        centers = np.where(changed[:, None], middle, self.X)
         directions = self.oracle._directions(floating(self.X))
-        return ZonotopeHull(middle, signs, weights, intercept, directions, np.array([(high - low) / 2]))
+        bounds = np.array([(high - low) / 2])
+        return ZonotopeHull(centers, signs, weights, intercept, changed, directions, bounds)
 
 
 class Segment(_Line):

@@ -17,7 +17,6 @@ from .images.image_parameters import check_draw
 from .listed_changes import changes_of, listed
 from .third_party import bind, tangents_of
 from .whole_examples import BoundWhole
-from .words.word_edits import RowEdits
 
 
 class Weighted(OracleWrapper, Combination):
@@ -129,6 +128,3 @@ class _BoundWeighted(BoundWhole):
         members, weights = listing.members(rows), listing.weights
         picks = rng.choice(len(weights), (len(members), n_draws), p=weights)
         return members[np.arange(len(members))[:, None], picks]
-
-    def edits(self) -> RowEdits | None:
-        return self.inner.edits()

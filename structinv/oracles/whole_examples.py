@@ -11,11 +11,11 @@ from .arguments import check_row_by_row, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
 from .combinators import BoundPart, OracleWrapper, validate_part
-from .hulls import LabelHull
 from .listed_changes import changes_of, draws_of, listed
 from .query import Query, Violations, worst_at, worst_of
 from .support import Costs, Grades
 from .third_party import bind
+from .words.word_edits import RowEdits
 
 
 class WholeExample(OracleWrapper):
@@ -76,13 +76,13 @@ class BoundWhole(BoundPart):
     def worst(self, rows: Rows, query: Query) -> Violations:
         return self.inner.worst(rows, query)
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        return self.inner.hull(signs, weights, intercept)
+    def hull(
+        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
+    ) -> Hull | None:
+        return self.inner.hull(signs, weights, intercept, changed)
 
-    def label_hull(
-        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> LabelHull | None:
-        return self.inner.label_hull(codes, weights, cost, intercept)
+    def edits(self) -> RowEdits | None:
+        return self.inner.edits()
 
 
 class SingleMember(BoundOracle):

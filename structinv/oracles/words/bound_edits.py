@@ -11,13 +11,11 @@ import scipy.sparse as sp
 from ...utils.matrices import Matrix, Rows, in_threads, longest_row, take, with_data
 from ..arguments import grade_profile
 from ..base import BoundOracle, Support
-from ..hulls import Hull, IdentityHull, LabelHull
-from ..label_hull import IdentityLabelHull, WordLabelHull, word_losses
+from ..label_hull import word_losses
 from ..query import Query, Violations, WorstPoints, rows_at, worst_by_support
 from ..support import Costs, DeferredSupport, Grades
 from .edit_kernels import label_maxima
 from .word_edits import RowEdits, WordEdits, canonical_words
-from .word_hull import WordHull
 
 if TYPE_CHECKING:
     from .edits import EditOracle
@@ -84,7 +82,7 @@ class BoundEdits(BoundOracle):
         if not np.array_equal(cost[codes], competitors.costs):
             return None
         table = np.vstack([query.weights.T, query.constants])
-        moves = self.word_edits.moves(self.X.shape[1])
+        moves = self.word_edits.moves(self.X.shape[1], np.ones(len(codes), dtype=bool))
         losses = word_losses(rows, codes, cost, True, moves, np.zeros(len(codes)), table)
         gains = losses[:, None] - competitors.costs
         gains[np.arange(len(codes)), codes] = 0.0
@@ -115,22 +113,6 @@ class BoundEdits(BoundOracle):
         weights, offsets = np.ravel(table), np.repeat(labels - codes, sizes)
         products = (weights.take(places + offsets) - weights.take(places)) * rows.data
         return self._as_given(with_data(rows, self.word_edits.worst_of_products(rows, products)))
-
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        if self.word_edits.adds:
-            return None
-        if not self.word_edits.multiplies:
-            return IdentityHull(self.words, signs, weights, intercept)
-        return WordHull(self.words, signs, weights, self.word_edits, intercept)
-
-    def label_hull(
-        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> LabelHull | None:
-        if self.word_edits.adds:
-            return None
-        if not self.word_edits.multiplies:
-            return IdentityLabelHull(self.words, codes, weights, cost, intercept=intercept)
-        return WordLabelHull(self.words, codes, weights, cost, self.word_edits, intercept=intercept)
 
     @property
     def _factors(self) -> tuple[int, float, float]:

@@ -40,23 +40,25 @@ def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.
 @njit(**PLAIN)
 def worst_edits(
     indptr, indices, data, V, assign, K, low, high, value, present, ranks, order, listed, rho, cost,
-    guesses, values, sizes, grades, edited, added, n_added, work, places, in_row,
+    changed, guesses, values, sizes, grades, edited, added, n_added, work, places, in_row,
 ):  # fmt: skip
     r"""Maximize the scores of rows over their word edits, with graded costs if given.
 
     .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
 
-    If gains are equal, the first words of the row come before later ones and before added words.
+    Rows without ``changed[i]`` are not edited. If gains are equal, the first words of the row come
+    before later ones and before added words.
 
-    Shapes: `V` (p, d), `assign` (n,), `value` (d,), `rho` (K + 1,), `cost` (n,), `guesses` (n,),
-    `values` (n,), `sizes` (n,), `grades` (n,), `edited` (nnz,), `added` (n, K), `n_added` (n,), `work`
-    (WORK_ROWS, longest row + K + 1), `places` (2, longest row + K + 1), `in_row` (d,).
+    Shapes: `V` (p, d), `assign` (n,), `value` (d,), `rho` (K + 1,), `cost` (n,), `changed` (n,),
+    `guesses` (n,), `values` (n,), `sizes` (n,), `grades` (n,), `edited` (nnz,), `added` (n, K),
+    `n_added` (n,), `work` (WORK_ROWS, longest row + K + 1), `places` (2, longest row + K + 1),
+    `in_row` (d,).
     """
     b, gain, best, guess = work[0], work[1], work[2], 0.0
     candidates, chosen = places[0], places[1]
     for i in range(assign.size):
         start, length, a = indptr[i], indptr[i + 1] - indptr[i], assign[i]
-        v, stop, count = V[a], start + length, length
+        v, stop, count, most = V[a], start + length, length, K if changed[i] else 0
         score, abs_score = products(indices[start:stop], data[start:stop], 1.0, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
@@ -72,18 +74,18 @@ def worst_edits(
             for t in range(n_ranked):
                 in_row[candidates[t]] = True
             r = ranks[a]
-            while r < ranks[a + 1] and count < length + K:
+            while r < ranks[a + 1] and count < length + most:
                 j = order[r]
                 gain[count], candidates[count] = value[j] * v[j], j
                 count += not in_row[j]
                 r += 1
             for t in range(n_ranked):
                 in_row[candidates[t]] = False
-        left, total_gain = K, 0.0
+        left, total_gain = most, 0.0
         if rho.size:
             for t in range(count):
                 best[t] = gain[t]
-            found, left, cut, top = ordered(best, count, K), 0, np.inf, 0.0
+            found, left, cut, top = ordered(best, count, most), 0, np.inf, 0.0
             reached = cost[i] * rho[0]
             for k in range(found):
                 total_gain += best[k]
@@ -95,9 +97,10 @@ def worst_edits(
         else:
             # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
-            top, cut = largest(gain[first:], count - first, K, guesses[i] if guesses[i] > 0 else guess)
+            near = guesses[i] if guesses[i] > 0 else guess
+            top, cut = largest(gain[first:], count - first, most, near)
             # Guess for the next row, which often has similar gains.
-            guess = 0.5 * (guess + cut)
+            guess = 0.5 * (guess + cut) if most > 0 else guess
             values[i] = score + top
         sizes[i] = max(high, 1.0) * abs_score + (top if value.size else 0.0)
         if n_added.size == 0:

@@ -13,6 +13,7 @@ import numpy as np
 from ...utils.jit import FAST, PLAIN, njit
 from ..label_kernels import place_in
 from .word_blocks import step_block
+from .word_edits import Moves
 from .word_selection import changing, gains, largest
 
 # Words without a deviation are not updated if their gain is below this fraction of the K-th gain.
@@ -26,14 +27,25 @@ _TOO_MANY = 32
 _NOTHING = 1e-12
 
 
-def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) -> tuple:
+def workspace(most: int, longest: int, n_labels: int, moves: Moves) -> tuple:
     """Return workspaces for rows with at most `most` labels and `longest` words."""
     vectors = np.empty((11, longest))
     # Base, largest decrease and largest increase of each word, as in `word_blocks`.
-    vectors[7], vectors[8], vectors[9] = 1.0, drop, grow
+    vectors[7], vectors[8], vectors[9] = 1.0, moves.drop, moves.grow
     tables, lists = np.empty((4, most, longest)), np.empty((10, most))
     places = np.empty(most, dtype=np.int64), np.empty(longest, dtype=np.int64)
     return tables, lists, vectors, np.empty(n_labels), *places
+
+
+@njit(**PLAIN)
+def _moves_of(moves, i, mu, recent):
+    """Return the edits of a row, without changes outside ``changed``, and a guess of its K-th gain.
+
+    Without an earlier update, the guess is the K-th gain of the row before.
+    """
+    if not moves.changed[i]:
+        return moves.most, 0.0, 0.0, 0.0
+    return moves.most, moves.drop, moves.grow, mu[i] if mu[i] > 0 else recent
 
 
 @njit(**FAST)
@@ -417,7 +429,7 @@ def _worst_label(
 
 @njit(**PLAIN)
 def sweep_words(
-    indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
+    indptr, indices, data, codes, weights, square, cost, intercept, moves, mu,
     slots, labels, taus, sizes, parts, words, deviations, used, W, order, gaps, least, full,
     tables, lists, vectors, bound, work, place,
 ):  # fmt: skip
@@ -442,8 +454,7 @@ def sweep_words(
         gaps[i] = 0.0
         if c == 0:
             continue
-        # Without an earlier update, the guess is the K-th gain of the row before.
-        guess = mu[i] if mu[i] > 0 else recent
+        K, drop, grow, guess = _moves_of(moves, i, mu, recent)
         if full:
             _bound_all(
                 indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
@@ -471,7 +482,8 @@ def sweep_words(
                 n_always, average, best, threshold, work, size, b, delta, tau, total, costs,
                 worst, mean, tops, cuts, vectors[0],
             )  # fmt: skip
-            mu[i] = recent = threshold
+            mu[i] = threshold
+            recent = threshold if moves.changed[i] else recent
         gaps[i] = max(c * (best - average), 0.0)
         if gaps[i] <= least:
             continue
@@ -493,7 +505,7 @@ def sweep_words(
 
 
 @njit(**PLAIN)
-def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses,
+def losses_words(indptr, indices, data, codes, cost, intercept, moves, mu, W, losses,
                  tables, lists, vectors, bound, work, place):  # fmt: skip
     """Compute the exact losses of rows at ``W``.
 
@@ -503,14 +515,15 @@ def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, m
     b, delta, recent = tables[0], tables[1], 0.0
     for i in range(losses.size):
         start, stop, truth = indptr[i], indptr[i + 1], codes[i]
-        guess = mu[i] if mu[i] > 0 else recent
+        K, drop, grow, guess = _moves_of(moves, i, mu, recent)
         _bound_all(
             indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
         )
         bound[truth] = -np.inf
         # With an infinite average no label becomes active.
-        _, losses[i], recent = _worst_label(
+        _, losses[i], threshold = _worst_label(
             indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound, 0,
             np.inf, 0.0, guess, work, 0, b, delta, lists[0], lists[2], lists[3], lists[4], lists[5],
             lists[6], lists[7], vectors[0],
         )  # fmt: skip
+        recent = threshold if moves.changed[i] else recent

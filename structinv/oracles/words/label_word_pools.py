@@ -48,8 +48,8 @@ def points_words(indptr, data, rows, places, slots, taus, sizes, parts, words, d
 
 
 @njit(**PLAIN)
-def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, taus_in, n_indptr, n_indices,
-                  n_data, slots, labels, taus, sizes, parts, words, deviations, w):  # fmt: skip
+def restore_words(indptr, indices, data, moves, start, labels_in, taus_in, n_indptr, n_indices, n_data,
+                  slots, labels, taus, sizes, parts, words, deviations, w):  # fmt: skip
     """Restore dual variables and points of pairs, shrunk to feasible ones.
 
     The pairs are sorted by row. Deviations are shrunk to their bounds and to K edits, and dual variables
@@ -58,6 +58,9 @@ def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, taus_i
     """
     at, e = 0, 0
     for i in range(slots.shape[0]):
+        K, drop, grow = moves.most, moves.drop, moves.grow
+        if not moves.changed[i]:
+            drop, grow = 0.0, 0.0
         slots[i, 0], slots[i, 1], parts[i, 0], total = at, 0, e, 0.0
         for p in range(start[i], start[i + 1]):
             total += taus_in[p]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,20 @@ from .edit_kernels import WORK_ROWS, ranked, worst_edits
 _NO_NUMBERS = np.empty(0)
 _NO_PLACES = np.empty(0, dtype=np.int64)
 _NOTHING_ADDED = np.zeros(1, dtype=np.int64), _NO_PLACES, np.zeros((0, 0), dtype=bool)
+
+
+class Moves(NamedTuple):
+    """Rescaling of the words of rows, in the format of the compiled functions.
+
+    - `most`: maximum number of rescaled words of a row
+    - `drop, grow`: largest decrease and increase of a factor
+    - `changed` (n,): mask of the rows that may change
+    """
+
+    most: int
+    drop: float
+    grow: float
+    changed: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -49,23 +64,25 @@ class WordEdits:
         """True if words may be added."""
         return self.max_changes > 0 and len(self.value) > 0
 
-    def moves(self, most: int) -> tuple[int, float, float]:
-        """Return the maximum number of edits and the largest relative changes of a word.
-
-        The number is at most `most`. The changes are the decrease ``1 - low`` and the increase
-        ``high - 1``.
-        """
-        return min(self.max_changes, most), 1.0 - self.low, self.high - 1.0
+    def moves(self, most: int, changed: np.ndarray) -> Moves:
+        """Return the rescaling of at most `most` words of each row with ``changed[i]``."""
+        return Moves(min(self.max_changes, most), 1.0 - self.low, self.high - 1.0, changed)
 
     def maxima(
-        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, near: np.ndarray | None = None
+        self,
+        rows: sp.csr_matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        changed: np.ndarray | None = None,
+        near: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the largest ``<v, z>`` of each row, and a bound of ``<|v|, |z|>``.
 
-        `near` has a guess of the K-th largest gain of each row.
+        `changed` is a mask of the rows that may change, by default all. `near` has a guess of the K-th
+        largest gain of each row.
         """
         no_outputs = np.empty(0, rows.dtype), np.empty((0, 0), dtype=np.int64), _NO_PLACES
-        return self._maximize(rows, V, assign, None, None, near, no_outputs)[:2]
+        return self._maximize(rows, V, assign, None, None, no_outputs, changed, near)[:2]
 
     def worst(
         self,
@@ -80,7 +97,7 @@ class WordEdits:
         edited, added = rows.data.copy(), np.empty((n_rows, most), dtype=np.int64)
         n_added = np.zeros(n_rows, dtype=np.int64)
         outputs = edited, added, n_added
-        _, _, reached = self._maximize(rows, V, assign, cost, grades, None, outputs)
+        _, _, reached = self._maximize(rows, V, assign, cost, grades, outputs)
         points = with_data(rows, edited)
         return self._with_added(points, added, n_added) if self.adds else points, reached
 
@@ -90,7 +107,7 @@ class WordEdits:
         ones, nothing_added = np.ones((1, rows.shape[1])), np.empty((n_rows, 0), dtype=np.int64)
         outputs = edited, nothing_added, np.zeros(n_rows, dtype=np.int64)
         assign = np.zeros(n_rows, dtype=np.int64)
-        self._maximize(with_data(rows, products), ones, assign, None, None, None, outputs)
+        self._maximize(with_data(rows, products), ones, assign, None, None, outputs)
         return edited
 
     def _with_added(
@@ -114,8 +131,9 @@ class WordEdits:
         assign: np.ndarray,
         cost: np.ndarray | None,
         grades: np.ndarray | None,
-        near: np.ndarray | None,
         outputs: tuple[np.ndarray, np.ndarray, np.ndarray],
+        changed: np.ndarray | None = None,
+        near: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return maxima, bounds and grades; write the edits to nonempty `outputs`."""
         n_rows, most = rows.shape[0], self._most(rows)
@@ -125,6 +143,7 @@ class WordEdits:
         rho = _NO_NUMBERS if grades is None else np.resize(grades, most + 1)
         cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
         near = np.zeros(n_rows) if near is None else near
+        changed = np.ones(n_rows, dtype=bool) if changed is None else changed
         V, assign, cost, near = map(contiguous_writable, (V, assign, cost, near))
         allowed = most, self.low, self.high, value, self.present, *ranks, rho
         results, width = np.empty((3, n_rows)), longest + (most if self.adds else 0) + 1
@@ -133,9 +152,9 @@ class WordEdits:
         def maximize(part: slice) -> None:
             worst_edits(
                 rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
-                *allowed, cost[part], near[part], *results[:, part], edited, added[part], n_added[part],
-                np.empty((WORK_ROWS, width)), np.empty((2, width), dtype=np.int64),
-                np.zeros(len(value), dtype=bool),
+                *allowed, cost[part], changed[part], near[part], *results[:, part], edited, added[part],
+                n_added[part], np.empty((WORK_ROWS, width)),
+                np.empty((2, width), dtype=np.int64), np.zeros(len(value), dtype=bool),
             )  # fmt: skip
 
         in_threads(maximize, n_rows, rows.nnz + n_rows * (width - longest - 1))

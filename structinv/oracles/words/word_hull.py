@@ -9,7 +9,7 @@ from ...utils.matrices import Matrix, longest_row, ranges, with_data
 from ...utils.packed_rows import PackedRows, RaggedLists
 from ..hulls import IdentityHull
 from ..query import rows_at
-from .word_edits import WordEdits
+from .word_edits import RowEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
 
 # Number of matrix entries in memory at a time in `deviating_combination`.
@@ -23,24 +23,22 @@ class WordHull(IdentityHull):
        \sum_j \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
        \le K \tau_i .
 
-    Shapes: `X` (n, d), `signs` (n,), `weights` (n,), `delta` (nnz,), `mu` (n,).
+    Rows without ``edits.changed[i]`` have no deviations.
+
+    Shapes: `signs` (n,), `weights` (n,), `delta` (nnz,), `mu` (n,).
     """
 
     def __init__(
-        self,
-        X: sp.csr_matrix,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        edits: WordEdits,
-        intercept: bool = False,
+        self, edits: RowEdits, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
     ) -> None:
+        X = edits.rows
         super().__init__(X, signs, weights, intercept)
         self.edits = edits
         self.delta = np.zeros(X.nnz, dtype=X.dtype)
         self.mu = np.zeros(X.shape[0])
         # Width of the workspaces of `sweep_words`.
         self.width = longest_row(X.indptr) + 1
-        self.max_changes, self.drop, self.grow = edits.moves(self.width)
+        self.moves = edits.moves(self.width, edits.changed)
 
     def combination(self) -> np.ndarray:
         rates = self.weights * self.signs
@@ -56,8 +54,8 @@ class WordHull(IdentityHull):
         X = self.X
         sweep_words(
             X.indptr, X.indices, X.data, self.delta, self.signs, self.weights,
-            self.squares, self.taus, self.mu, self.max_changes, self.drop, self.grow, self.intercept,
-            f, order, gaps, np.empty((WORK_ROWS, self.width)), np.empty(self.width, dtype=np.int64),
+            self.squares, self.taus, self.mu, self.moves, self.intercept, f, order, gaps,
+            np.empty((WORK_ROWS, self.width)), np.empty(self.width, dtype=np.int64),
         )  # fmt: skip
 
     def restore(self, normals: Matrix, taus: np.ndarray) -> None:
@@ -66,8 +64,9 @@ class WordHull(IdentityHull):
         X, N = self.X, sp.csr_matrix(normals)
         deviate(
             X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.taus,
-            self.max_changes, self.drop, self.grow, np.zeros(X.shape[1]), self.delta,
+            *self.moves[:3], np.zeros(X.shape[1]), self.delta,
         )  # fmt: skip
+        self.delta[np.repeat(~self.moves.changed, np.diff(X.indptr))] = 0.0
 
     def pack(self):
         # Few deviations are nonzero.
@@ -95,7 +94,7 @@ class WordHull(IdentityHull):
     def losses(self, f):
         # `mu` has good guesses of the K-th largest gains.
         V, assign = self._directions(f, slice(None))
-        values, _ = self.edits.maxima(self.X, V, assign, self.mu)
+        values, _ = self.edits.maxima(self.X, V, assign, self.moves.changed, self.mu)
         return np.maximum(0.0, 1.0 - self.signs * f[self.X.shape[1] :].sum() + values)
 
 

@@ -43,12 +43,13 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**PLAIN)
-def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K, drop, grow,
-                intercept, f, order, gaps, work, place):  # fmt: skip
+def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, moves, intercept,
+                f, order, gaps, work, place):  # fmt: skip
     """Update the block of each row in ``order``.
 
     This modifies ``delta``, ``tau``, ``mu``, ``f`` and ``gaps``. `word_blocks` describes the step of a
-    row. The listed words are those with a deviation or a large gain.
+    row. The listed words are those with a deviation or a large gain. Rows without ``moves.changed[i]``
+    have neither.
 
     The workspaces ``work`` (`WORK_ROWS` rows) and ``place`` (integers) have one column more than the
     longest row.
@@ -56,6 +57,7 @@ def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K
     size, gain, b, q, dev, h, kappa = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6]
     )  # fmt: skip
+    K, drop, grow, changed = moves
     base, drops, grows, cap, last = work[7], work[8], work[9], work[10], f.size - 1
     for t in range(base.size):
         base[t], drops[t], grows[t], cap[t] = 1.0, drop, grow, 1.0
@@ -67,20 +69,22 @@ def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K
         start, stop, level = indptr[i], indptr[i + 1], tau[i]
         length, count, above, deviations = stop - start, 0, 0, delta[start:stop]
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
-        # The K-th gain changes little between updates, so words far below it are skipped.
-        cut = _KEEP * mu[i]
-        if cut > 0:
-            count = changing(size, deviations, length, drop, grow, cut, place)
-            for t in range(count):
-                value = size[place[t]]
-                gain[above] = max(drop * value, -grow * value)
-                above += gain[above] > cut
-        if above < K or cut == 0:
-            gains(size, length, drop, grow, gain)
-            above = length
-        top, threshold = largest(gain, above, K, mu[i])
-        if above == length:
-            count = changing(size, deviations, length, drop, grow, _KEEP * threshold, place)
+        top, threshold = 0.0, 0.0
+        if changed[i]:
+            # The K-th gain changes little between updates, so words far below it are skipped.
+            cut = _KEEP * mu[i]
+            if cut > 0:
+                count = changing(size, deviations, length, drop, grow, cut, place)
+                for t in range(count):
+                    value = size[place[t]]
+                    gain[above] = max(drop * value, -grow * value)
+                    above += gain[above] > cut
+            if above < K or cut == 0:
+                gains(size, length, drop, grow, gain)
+                above = length
+            top, threshold = largest(gain, above, K, mu[i])
+            if above == length:
+                count = changing(size, deviations, length, drop, grow, _KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
             b0 += signs[i] * f[last]
