@@ -42,7 +42,7 @@ HINGE = {
 }
 SIGMA, NU, EPSILON = 0.1, 0.5, 0.001
 SLOW = 5.0
-METHODS = ("dual-interior", "newton-cg")
+METHODS = ("newton-cg",)
 TOLS = (1e-4, 1e-6)
 
 Moons = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -357,7 +357,7 @@ def main() -> None:
     write_record(
         options.record,
         "generated, make_moons with one label per moon",
-        seeds=f"0 to {options.seeds - 1}",
+        seeds="1" if options.parts == ["speed"] else f"0 to {options.seeds - 1}",
     )
 
 

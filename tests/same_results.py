@@ -79,7 +79,7 @@ CASES = [  # data, an expression of X, y and a folder, and what replaces its %s
         "InvariantSVR(Sampled(lambda X: 0.9 * X[:, None]), C=0.1)", "OrbitRidge(Gaussian(3.0))",
         "OrbitRidge(alphas=[0.1], fit_intercept=False)",
         "RepresenterRegressor(invariances=[Gradient()], nu=0.1)",
-        "RepresenterRegressor(loss='epsilon_insensitive', solver=Representer('dual-interior'))"]),
+        "RepresenterRegressor(loss='epsilon_insensitive', solver=Representer('newton-cg'))"]),
     ("digits", "fitted(InvariantSVC(%s, tol=1e-4), X, y)", [
         "Shifts(1)", "Rotations([-10, 10]), kernel=Gaussian(2.0)", "Shifts(1) | Rotations([-15, 15])",
         "Shifts(interval=(0, 1)), kernel='poly'", "Rotations(interval=(-10, 10)), kernel='linear'",
@@ -101,7 +101,7 @@ CASES = [  # data, an expression of X, y and a folder, and what replaces its %s
         "Segment(0.5, 2.0) | Offset(0.5)", "kernel=VicinalKernel(Segment(0.5, 2.0), 2.0, noise=0.1)"]),
     ("plane", "fitted(RepresenterClassifier(%s), X, y)", [
         "invariances=[Gradient()]", "invariances=[Gradient()], solver=Representer('newton-cg')",
-        "invariances=[Gradient()], solver=Representer('dual-interior'), loss='hinge'",
+        "invariances=[Gradient()], solver=Representer('newton-cg'), loss='hinge'",
         "invariances=[GraphLaplacian()], loss='squared_hinge', bias=True",
         "invariances=[PartialDerivative([0]), SecondDerivative(0, 1)], invariance_loss='huber'",
         "invariances=[DirectionalDerivative([1.0, -2.0])], invariance_loss='absolute'",

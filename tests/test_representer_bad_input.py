@@ -59,7 +59,7 @@ def check_refused(model, error, message, *data, **fit):
 
 
 @pytest.mark.usefixtures("no_work")
-@pytest.mark.parametrize("solver", ["newton-cg", "dual-interior", "dual-cd", "cvxpy", "bmrm"])
+@pytest.mark.parametrize("solver", ["newton-cg", "dual-cd", "cvxpy", "bmrm"])
 def test_a_fit_that_is_not_refused_begins_to_work(solver):
     with pytest.raises(pytest.fail.Exception, match="work has begun"):
         RepresenterClassifier(solver=solver, loss="hinge", **GRADIENTS).fit(X, Y)
@@ -116,7 +116,7 @@ REFUSED = [
     (shifts_of(oracle=Shifts(1, shape=(3, 3))), ValueError, "shape .* 9 values"),
     (shifts_of(oracle=FDrop(1)), TypeError, "requires an oracle with an orbit .*, got FDrop"),
     *((shifts_of(solver=s), ValueError, f"'{s}'.* requires terms that are sums of losses")
-      for s in ("newton-cg", "dual-interior", "cvxpy")),
+      for s in ("newton-cg", "cvxpy")),
     (shifts_of(bias=True), ValueError, "does not support an unpenalized constant with a WorstCase"),
     (classifier(bias=True, solver="dual-cd"), ValueError, "unpenalized constant only for losses"),
     *((classifier(bias=True, solver=s), ValueError, "does not support functions with an unpenal")

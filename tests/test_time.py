@@ -96,7 +96,6 @@ PROBLEMS = {
     "coordinates": (Representer(method="dual-cd"), CoordinateState, KINKED),
     "newton": (Representer(method="newton-cg"), None, SMOOTH),
     "newton-kinks": (Representer(method="newton-cg"), None, KINKED),
-    "dual-interior": (Representer(method="dual-interior"), None, KINKED),
     "svmstruct": (SVMStruct(), None, explicit("fdrop", "multiclass")),
     "svmstruct-epsilon": (SVMStruct(plane_tol=0.1), None, explicit("fdrop", "multiclass")),
     "bmrm": (BMRM(), None, explicit("fdrop", "binary")),

@@ -61,7 +61,7 @@ class RepresenterClassifier(LabelingEstimator, RepresenterMachine):
         noisy labels.
     solver : str or Solver, default="auto"
         Solver of the training problem. It changes run time and memory, but not the optimum. "auto" is
-        the `Representer` solver. Its methods are "newton-cg", "dual-interior", "dual-cd" and
+        the `Representer` solver. Its methods are "newton-cg", "dual-cd" and
         "cvxpy". Other values are "bmrm", "frank_wolfe", "interior_point", "pegasos", "svmstruct" or an
         instance.
     tol : float, default=1e-3

@@ -1,4 +1,4 @@
-"""Piecewise linear derivatives of losses: tables of pieces, and sums of segments."""
+"""Tables of the pieces of piecewise linear derivatives of losses."""
 
 from __future__ import annotations
 
@@ -138,95 +138,6 @@ class Pieces:
         """
         return self._look_up(self.slopes, u)
 
-    def kinks(self) -> np.ndarray:
-        """Return True for each derivative with a jump above rounding errors.
-
-        Returns
-        -------
-        ndarray of bool of shape (n,)
-            One entry per loss.
-        """
-        _, before, after = self._at_breaks()
-        return np.any(self._jumps(before, after), axis=1)
-
-    def _at_breaks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the breaks, and the derivatives before and after each, (n, m).
-
-        Infinite breaks are replaced by 0.
-        """
-        at = np.where(np.isfinite(self.breaks), self.breaks, 0.0)
-        before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
-        return at, before, self.intercepts[:, 1:] + self.slopes[:, 1:] * at
-
-    def _jumps(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Return True for each break with a jump above rounding errors, (n, m)."""
-        rounding = 1e-12 * (np.abs(before) + np.abs(after))
-        return np.isfinite(self.breaks) & (after - before > rounding)
-
-    def segments(self, weights: np.ndarray) -> Segments:
-        """Return the segments of the weighted derivatives with positive weights.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (size,)
-            One weight per row, or any number of weights if there is a single row.
-
-        Returns
-        -------
-        Segments
-            The segments.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from structinv.losses import Pieces
-        >>> Pieces.row([], [0.0], [2.0]).segments(np.array([1.0, 2.0])).bend
-        array([0.5 , 0.25])
-        """
-        spread = self._spread(len(weights))._pad(max(1, self.breaks.shape[1]))
-        at, before, after = spread._at_breaks()
-        last = np.isfinite(spread.breaks).sum(axis=1, keepdims=True)
-        # Columns: the first piece, the jump at its end, the next piece, and so on.
-        shape = len(weights), 2 * at.shape[1] + 1
-        is_segment = np.zeros(shape, dtype=bool)
-        start, bend, low, high = (np.zeros(shape) for _ in range(4))
-        is_segment[:, 1::2], high[:, 1::2] = spread._jumps(before, after), after - before
-        start[:, 1::2] = start[:, 2::2] = at
-        start[:, 0] = at[:, 0]
-        low[:, 0] = -np.inf
-        number = np.arange(at.shape[1] + 1)
-        is_sloped = (spread.slopes > 0) & (number <= last)
-        bend[:, ::2] = 1.0 / np.where(is_sloped, spread.slopes, 1.0)
-        high[:, 2:-1:2] = before[:, 1:] - after[:, :-1]
-        high[:, ::2] = np.where(number == last, np.inf, high[:, ::2])
-        is_segment[:, ::2] = is_sloped & ((high[:, ::2] > 0) | (number == 0))
-        is_segment &= weights[:, None] > 0
-        owners, places = np.nonzero(is_segment)
-        weight, where = weights[owners], (owners, places)
-        return Segments(
-            owners,
-            start[where],
-            bend[where] / weight,
-            low[where] * weight,
-            high[where] * weight,
-            weights * before[:, 0],
-        )
-
-    def bounds_its_minima(self) -> np.ndarray:
-        """Return True for each loss that increases in both directions.
-
-        Losses of a margin increase in one direction only.
-
-        Returns
-        -------
-        ndarray of bool of shape (n,)
-            One entry per loss.
-        """
-        last = np.count_nonzero(np.isfinite(self.breaks), axis=1)
-        rows = np.arange(len(last))
-        falls = (self.slopes[:, 0] > 0) | (self.intercepts[:, 0] < 0)
-        return falls & ((self.slopes[rows, last] > 0) | (self.intercepts[rows, last] > 0))
-
     def affine(self, signs: ArrayLike, targets: ArrayLike) -> Pieces:
         """Return the pieces of ``r(signs * u - targets)``.
 
@@ -271,7 +182,9 @@ class Pieces:
         Pieces
             Pieces of the smooth losses.
         """
-        at, before, after = self._at_breaks()
+        at = np.where(np.isfinite(self.breaks), self.breaks, 0.0)
+        before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
+        after = self.intercepts[:, 1:] + self.slopes[:, 1:] * at
         ends = np.stack([self.breaks + width * before, self.breaks + width * after], axis=2)
         intercepts = np.empty((len(at), 2 * at.shape[1] + 1))
         slopes = np.empty_like(intercepts)
@@ -303,29 +216,3 @@ class Pieces:
             np.pad(self.intercepts, more, mode="edge"),
             np.pad(self.slopes, more, mode="edge"),
         )
-
-
-@dataclass(frozen=True)
-class Segments:
-    """Derivatives of n losses as sums of segments with limits.
-
-    The derivative of loss i is ``base_i`` plus the sum of t_k over its segments k, with ``low_k <= t_k
-    <= high_k``. At u, a segment solves ``u = start_k + bend_k t_k``, clipped to its limits. A jump has
-    the bend 0; a slope has its inverse as bend. The conjugate at the sum is the minimum of ``sum_k
-    start_k t_k + bend_k t_k^2 / 2``, up to a constant.
-
-    - `owners` (k,): loss of each segment, nondecreasing
-    - `start, bend, low, high` (k,): parameters of each segment
-    - `base` (n,): constant of each loss
-    """
-
-    owners: np.ndarray
-    start: np.ndarray
-    bend: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    base: np.ndarray
-
-    def total(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum over the segments of each loss, (n,)."""
-        return np.bincount(self.owners, values, len(self.base))

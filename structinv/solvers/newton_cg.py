@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from ..losses import ScalarLoss
@@ -16,7 +16,6 @@ from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.matrices import one_blas_thread
 from .coefficient_objectives import CoefficientProblem, coefficient_problem
-from .gram_systems import Equations
 from .method import CoefficientMethod
 
 # Envelopes are narrowed if smoothing causes more than this fraction of the gap.
@@ -202,9 +201,40 @@ def _solved(
     right = gradient
     if np.any(others):
         right = gradient + bend * problem.formed_product(others)
-    found, _ = Equations(problem, bend, exact=True).solve(right, others)
-    direction = others + found
+    direction = others + _solve_equations(problem, bend, right, others)
     return direction, problem.formed_product(direction)
+
+
+def _solve_equations(
+    problem: CoefficientProblem, weights: np.ndarray, right: np.ndarray, coefficients: np.ndarray
+) -> np.ndarray:
+    """Return d with ``(G + W^-1) d - B b = - W^-1 right`` and ``B' d = - B' coefficients``.
+
+    Rows with weight 0 have d = 0. LinAlgError is raised if a matrix is not positive definite.
+    """
+    found = np.zeros(problem.size)
+    for rows, gram in problem.by_output:
+        used = weights[rows] > 0
+        chosen = rows[used]
+        if len(chosen) == 0:
+            continue
+        inverse = 1.0 / weights[chosen]
+        # The matrix is symmetric, so its transpose has the order of memory that LAPACK requires.
+        matrix = (gram.copy() if used.all() else gram[np.ix_(used, used)]).T
+        np.fill_diagonal(matrix, np.diagonal(matrix) + inverse)
+        factors = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        if not np.all(np.isfinite(np.diagonal(factors[0]))):
+            raise LinAlgError("a Gram matrix contains NaN or infinity")
+        found[chosen] = cho_solve(factors, -inverse * right[chosen], check_finite=False)
+        basis = problem.basis[rows]
+        columns = np.flatnonzero(np.any(basis != 0, axis=0))
+        if len(columns):
+            border = problem.basis[np.ix_(chosen, columns)]
+            inverse_border = cho_solve(factors, border, check_finite=False)
+            excess = -basis[:, columns].T @ coefficients[rows] - border.T @ found[chosen]
+            free = np.linalg.lstsq(border.T @ inverse_border, excess, rcond=None)[0]
+            found[chosen] += inverse_border @ free
+    return found
 
 
 def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

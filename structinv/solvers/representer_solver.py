@@ -12,7 +12,6 @@ from ..utils.parameters import check_number
 from .base import Bounds, Solver
 from .convex_program import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import DualCoordinates
-from .dual_interior import DualInterior
 from .method import CoefficientMethod
 from .newton_cg import NewtonCG
 
@@ -20,7 +19,6 @@ Method = CoefficientMethod | DualCoordinates
 
 METHODS: dict[str, Any] = {
     "newton-cg": NewtonCG,
-    "dual-interior": DualInterior,
     "dual-cd": DualCoordinates,
     "cvxpy": ConvexProgram,
 }
@@ -35,19 +33,16 @@ class Representer(Solver):
 
     Parameters
     ----------
-    method : {"auto", "newton-cg", "dual-interior", "dual-cd", "cvxpy"}, default="auto"
+    method : {"auto", "newton-cg", "dual-cd", "cvxpy"}, default="auto"
         Optimization method.
 
         - "newton-cg" is Newton's method in the function space, with fast products of the Gram matrix. It
           smooths losses with kinks, and the duality gap includes the error. For up to 3000 functionals,
           it may factorize the Gram matrix.
-        - "dual-interior" is an interior-point method on the dual, with about ten factorizations of the
-          Gram matrix. All derivatives must be piecewise linear.
         - "dual-cd" is coordinate ascent in the dual. It also supports worst-case losses.
         - "cvxpy" supports any loss written in cvxpy, for small problems.
-        - "auto" is "dual-cd" for worst-case losses and "cvxpy" for losses without a derivative. It is
-          "dual-interior" for at most 3000 functionals, if most of their losses have kinks at the
-          minimum, such as `Absolute`. Otherwise it is "newton-cg".
+        - "auto" is "dual-cd" for worst-case losses, "cvxpy" for losses without a derivative, and
+          "newton-cg" for all others.
     plane_tol : float, default=0.0
         Plane tolerance of worst-case losses in "dual-cd" (>= 0). Larger values give fewer support
         vectors and a larger gap.
@@ -99,7 +94,7 @@ class Representer(Solver):
             return "dual-cd"
         if any(each is not None and not each.loss.has_slopes for each in found):
             return "cvxpy"
-        return "dual-interior" if DualInterior.pays(objective) else "newton-cg"
+        return "newton-cg"
 
     def _method(self, objective: Objective) -> Any:
         return METHODS[self.resolved(objective)]
