@@ -162,7 +162,7 @@ class TestCombinations:
 
     def test_drawn_compositions_have_product_weights(self):
         class Multiples(Identity):
-            def draws(self, X, size, random_state=0):
+            def _draws(self, X, size, random_state):
                 numbers = np.arange(1.0, size + 1)
                 return LinearChanges(X, [sp.csr_matrix([[k]]) for k in numbers], weights=numbers)
 
@@ -404,4 +404,4 @@ def test_probabilities_of_pairs_apply_to_both_sides():
     "oracle", [Rotations(interval=(-5, 5)), Permutations((4, 4)), Permutations((4, 4), noise=np.inf)]
 )
 def test_no_draw_has_the_name_identity(oracle):
-    assert oracle.draws(np.ones((1, 16)), 3).names == ["draw 1", "draw 2", "draw 3"]
+    assert averaged(oracle, 16, 3).names == ["draw 1", "draw 2", "draw 3"]

@@ -92,7 +92,7 @@ def test_oracles_refuse_masked_rows_and_directions(case):
     refused("V", lambda: oracle.support(X, masked(V), assign, cost))
     refused("cost", lambda: oracle.support(X, V, assign, masked(cost)))
     rng = np.random.default_rng(0)
-    others = {"sample": (2, rng), "tangents": (), "region": (), "changes": (), "draws": (2,)}
+    others = {"sample": (2, rng), "tangents": (), "region": (), "changes": ()}
     for method, arguments in others.items():
         call = getattr(oracle, method)
         try:

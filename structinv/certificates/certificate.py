@@ -277,7 +277,7 @@ def warn_of_row_lengths(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
     normalization.
     """
     counted = oracle.counted()
-    if counted is None or counted.most == 0 or not (counted.norm or oracle.coordinatewise):
+    if counted is None or counted.most == 0 or (counted.tokens and not counted.norm):
         return
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
     step = max(1, X.shape[0] // ROWS_TO_CHECK)

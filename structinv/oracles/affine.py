@@ -444,7 +444,6 @@ class Box(FeatureParameters, InvarianceOracle):
 
     additive = True
     convex = True
-    coordinatewise = True
 
     feature_axes: ClassVar[Mapping[str, int]] = {"radius": -1}
 

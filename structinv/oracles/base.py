@@ -17,7 +17,7 @@ from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_mas
 from ..utils.parameters import brief
 from .arguments import hint_of
 from .hulls import Hull
-from .listed_changes import DrawnChanges, ListedChanges, changes_of, listed_region
+from .listed_changes import ListedChanges, changes_of, draws_of_list, listed_region
 from .query import Query, Violations, worst_of
 from .support import Costs, Grades, Support, costs_of
 from .words.word_edits import RowEdits
@@ -39,6 +39,7 @@ class CountedChanges:
     - `grades`: grades by the number of edits, as in `InvarianceOracle.discounted`
     - `note`: similar perturbations that the oracle does not contain, for printed certificates
     - `norm`: norm in which rows have the length 1 before and after the edits; empty for all rows
+    - `tokens`: True if edits change tokens of a text; False if each edit changes one feature
     """
 
     most: int
@@ -46,13 +47,14 @@ class CountedChanges:
     grades: float | Sequence[float] | None = None
     note: str = ""
     norm: str = ""
+    tokens: bool = False
 
 
 class InvarianceOracle(BaseEstimator, ABC):
     """Base class of all oracles: declares the perturbation set S(x) of each sample.
 
-    A subclass must implement `support`. All other methods are optional: `orbit`, `changes`, `draws`,
-    `tangents`, `region`, `sample` and `contains`. They raise NotImplementedError, with
+    A subclass must implement `support`. All other methods are optional: `orbit`, `changes`, `tangents`,
+    `region`, `sample` and `contains`. They raise NotImplementedError, with
     the name of the class and of the method, if the oracle does not support them.
 
     The constructor only stores its parameters, so oracles can be cloned, pickled and tuned by grid
@@ -73,14 +75,12 @@ class InvarianceOracle(BaseEstimator, ABC):
     graded : bool
         True if answers have grades `Support.rho`.
     depends_on_label : bool
-        True if S(x) depends on the true label of x.
-    coordinatewise : bool
-        True if S(x) also contains every mixture of a member and x: some features are those of x, all
-        others are those of the member.
+        True if S(x) depends on the true label of x. By default, this is True if it is True for an oracle
+        among the parameters.
     whole_example : bool
         True if the perturbations of the samples of one example depend on one another, as in `Shared`
         and `Budget`. Then only `BoundOracle.scenarios` describes them. All other methods treat every
-        sample as an example.
+        sample as an example. The default is that of `depends_on_label`.
 
     See Also
     --------
@@ -107,11 +107,18 @@ class InvarianceOracle(BaseEstimator, ABC):
     additive: bool = False
     convex: bool = False
     graded: bool = False
-    depends_on_label: bool = False
-    coordinatewise: bool = False
-    whole_example: bool = False
     # True if `support` enumerates the members of `orbit`, including an `orbit` of a subclass.
     _enumerates: bool = False
+
+    @property
+    def depends_on_label(self) -> bool:
+        """True if one of the parts depends on labels."""
+        return any(part.depends_on_label for part in self._parts().values())
+
+    @property
+    def whole_example(self) -> bool:
+        """True if one of the parts perturbs whole examples."""
+        return any(part.whole_example for part in self._parts().values())
 
     @abstractmethod
     def support(
@@ -304,42 +311,13 @@ class InvarianceOracle(BaseEstimator, ABC):
             found.scored &= not self._overrides_support()
         return found
 
-    def draws(self, X: Matrix, n_draws: int, random_state: int = 0) -> Changes:
-        """Draw random perturbations, the same for every sample, for averages over S(x).
-
-        Parameters
-        ----------
-        X : array or CSR matrix of shape (n_samples, n_features)
-            Samples.
-        n_draws : int
-            Number of draws (>= 1). A finite oracle draws members by their probabilities, with
-            replacement. All others use `sample`.
-        random_state : int, default=0
-            Seed of the draws, which depend on it alone.
-
-        Returns
-        -------
-        Changes
-            The list of draws, with equal weights.
-        """
-        self._check_rows(X)
-        for kind in type(self).__mro__:
-            if "_draws" in vars(kind):
-                return self._draws(X, n_draws, random_state)
-            if not {"changes", "orbit", "sample"}.isdisjoint(vars(kind)):
-                break
-        return InvarianceOracle._draws(self, X, n_draws, random_state)
-
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         """Return the list of members; overridden in turn by `orbit` of a subclass."""
         return None
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """Return the draws; overridden in turn by a list or `sample` of a subclass."""
-        found = changes_of(self, X) if self.finite else None
-        if found is None:
-            return DrawnChanges(self, X, n_draws, random_state)
-        return found.likely().drawn(n_draws, random_state)
+        """Return draws for `draws_of`; overridden in turn by a list or `sample` of a subclass."""
+        return draws_of_list(self, X, n_draws, random_state)
 
     def _listing_method(self) -> str:
         """Return "orbit" or "_changes": the one that the most derived class defines."""

@@ -29,11 +29,10 @@ MOST_PAIRS = 250_000
 class Changes(ABC):
     """A numbered list of perturbations, the same for every sample.
 
-    `InvarianceOracle.changes` lists the members of S(x), with the unperturbed sample first.
-    `InvarianceOracle.draws` draws random ones. A subclass implements `size` and `members`. If the list
-    is a cover of an infinite set, it also implements `mesh`, and optionally `refine`. Methods `scores`,
-    `adjoint` and `linear` of classes from outside structinv are not used. Return `LinearChanges` if
-    perturbations are linear maps.
+    `InvarianceOracle.changes` lists the members of S(x), with the unperturbed sample first. A subclass
+    implements `size` and `members`. If the list is a cover of an infinite set, it also implements
+    `mesh`, and optionally `refine`. Methods `scores`, `adjoint` and `linear` of classes from outside
+    structinv are not used. Return `LinearChanges` if perturbations are linear maps.
 
     Parameters
     ----------

@@ -73,8 +73,6 @@ class OracleWrapper(InvarianceOracle):
     additive = property(lambda self: self.oracle.additive)
     convex = property(lambda self: self.oracle.convex)
     graded = property(lambda self: self.oracle.graded)
-    coordinatewise = property(lambda self: self.oracle.coordinatewise)
-    depends_on_label = property(lambda self: self.oracle.depends_on_label)
 
     def region(self, X: np.ndarray) -> Region:
         if self.depends_on_label:
@@ -107,11 +105,6 @@ class Pair(Combination):
     def additive(self) -> bool:  # type: ignore[override]
         """True if both parts are additive."""
         return self.left.additive and self.right.additive
-
-    @property
-    def depends_on_label(self) -> bool:  # type: ignore[override]
-        """True if one of the parts depends on labels."""
-        return self.left.depends_on_label or self.right.depends_on_label
 
     def tangents(self, X: Matrix) -> np.ndarray:
         return np.concatenate([tangents_of(part, X) for part in (self.left, self.right)], axis=1)

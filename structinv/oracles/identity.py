@@ -38,7 +38,6 @@ class Identity(FiniteOracle):
     _enumerates = False
     additive = True
     convex = True
-    coordinatewise = True
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None

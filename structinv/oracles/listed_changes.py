@@ -237,17 +237,25 @@ def _checked_names(source: str, names: Any, size: int) -> list[str]:
 
 
 def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: int) -> Changes:
-    """Call ``oracle.draws(X, n_draws, random_state)`` and validate the result."""
-    found = oracle.draws(X, n_draws, random_state)
-    if not plugins.is_third_party(oracle):
-        return found
-    source = plugins.method(oracle, "draws")
-    changes = checked_changes(source, found)
-    if changes.size != n_draws:
-        raise ValueError(
-            f"{source} must return a list of n_draws = {n_draws} changes, got {changes.size}"
-        )
-    return changes
+    """Draw random perturbations, the same for every sample, for averages over S(x).
+
+    The draws have equal weights and depend on the seed alone.
+    """
+    oracle._check_rows(X)
+    for kind in type(oracle).__mro__:
+        if "_draws" in vars(kind):
+            return oracle._draws(X, n_draws, random_state)
+        if not {"changes", "orbit", "sample"}.isdisjoint(vars(kind)):
+            break
+    return draws_of_list(oracle, X, n_draws, random_state)
+
+
+def draws_of_list(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: int) -> Changes:
+    """Draw listed members by their probabilities, with replacement, or use `sample`."""
+    found = changes_of(oracle, X) if oracle.finite else None
+    if found is None:
+        return DrawnChanges(oracle, X, n_draws, random_state)
+    return found.likely().drawn(n_draws, random_state)
 
 
 def listed(bound: BoundOracle) -> Changes:

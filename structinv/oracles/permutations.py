@@ -40,10 +40,10 @@ class Permutations(FiniteOracle):
     assignment. Over both axes they are quadratic assignment problems, solved by enumeration of the list.
     With more than 6 rows, `support` then raises NotImplementedError.
 
-    `draws` sorts with noise, as Montavon et al. (2012): rows are in decreasing order of Euclidean norm
-    plus Gaussian noise. Each draw has r noise values, the same for all samples. The row with the k-th
-    largest norm receives the k-th value. Therefore the draws do not depend on the order of the rows of a
-    sample, unless two norms are equal.
+    Averages over random draws sort with noise, as Montavon et al. (2012): rows are in decreasing order
+    of Euclidean norm plus Gaussian noise. Each draw has r noise values, the same for all samples. The
+    row with the k-th largest norm receives the k-th value. Therefore the draws do not depend on the
+    order of the rows of a sample, unless two norms are equal.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Permutations(FiniteOracle):
     axes : {"rows", "both"}, default="rows"
         Permuted axes; "both" requires a square matrix.
     noise : float, default=1.0
-        Standard deviation of the noise in `draws`, in units of the norms (>= 0). 0 sorts by norm;
+        Standard deviation of the noise in averages, in units of the norms (>= 0). 0 sorts by norm;
         infinity draws uniform permutations, the same for every sample.
 
     Raises
@@ -82,12 +82,12 @@ class Permutations(FiniteOracle):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import Gaussian, OrbitMean
     >>> from structinv.oracles import Permutations
     >>> x = np.array([[1.0, 2.0, 3.0, 4.0, 0.0, 6.0]])
-    >>> Permutations((3, 2), noise=0.0).draws(x, n_draws=1).members().reshape(3, 2)
-    array([[0., 6.],
-           [3., 4.],
-           [1., 2.]])
+    >>> by_norm = OrbitMean(Permutations((3, 2), noise=0.0), Gaussian(), n_draws=1)
+    >>> by_norm.matrix(x, x[:, [4, 5, 0, 1, 2, 3]])
+    array([[1.]])
     >>> Permutations((3, 2)).orbit(x).shape
     (1, 6, 6)
     """

@@ -136,6 +136,7 @@ class _BoundProtected(BoundOracle):
         if self.oracle.finite:
             members = listed(self).members(np.array([row]))[0]
             return bool(np.any(np.max(np.abs(members - z), axis=1) <= 1e-9 * (1.0 + np.abs(z).max())))
-        if not self.oracle.coordinatewise:
+        counted = self.oracle.counted()
+        if counted is None or counted.tokens or counted.norm:
             raise self.oracle._absent("contains")
         return self.inner.contains(row, np.where(self.is_protected, x, z))

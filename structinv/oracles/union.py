@@ -32,19 +32,9 @@ class Union(Pair):
     """
 
     @property
-    def coordinatewise(self) -> bool:  # type: ignore[override]
-        """True if both parts are coordinatewise."""
-        return self.left.coordinatewise and self.right.coordinatewise
-
-    @property
     def graded(self) -> bool:  # type: ignore[override]
         """True if one of the parts is graded."""
         return self.left.graded or self.right.graded
-
-    @property
-    def whole_example(self) -> bool:  # type: ignore[override]
-        """True if one of the parts perturbs whole examples."""
-        return self.left.whole_example or self.right.whole_example
 
     def region(self, X: np.ndarray) -> Region:
         if self.finite:

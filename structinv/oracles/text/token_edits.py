@@ -95,6 +95,7 @@ class TokenEdits(InvarianceOracle):
             int(self.max_changes),
             lambda most: TokenEdits(self.edit, most, self.allowed),
             note=NOTES.get(self.edit, ""),
+            tokens=True,
         )
 
     def support(

@@ -28,7 +28,6 @@ class EditOracle(FeatureParameters, InvarianceOracle):
     """
 
     supports_sparse = True
-    coordinatewise = True
     feature_parameters: ClassVar[tuple[str, ...]] = ()
     max_changes: int
     present: bool = False
