@@ -427,7 +427,7 @@ def test_outputs_share_one_gram_matrix(method, monkeypatch):
         raise AssertionError
 
     expected = solved(Objective(space, terms), gap=1e-7)
-    monkeypatch.setattr(CoefficientProblem, "gram", never)
+    monkeypatch.setattr(CoefficientProblem, "block", never)
     found = solved(Objective(space, terms), method, most=2000)
     assert found.primal == pytest.approx(expected.primal, rel=2e-6)
 

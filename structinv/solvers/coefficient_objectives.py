@@ -75,14 +75,6 @@ class CoefficientProblem:
         norms = np.sqrt(np.maximum(squares, 0.0))
         return np.repeat(norms, self.space.n_outputs)[self.places]
 
-    def gram(self) -> np.ndarray:
-        """Return the Gram matrix G, (n, n)."""
-        table = self.space.system.table()
-        if self._ordered and self.space.n_outputs == 1:
-            return table
-        every = np.arange(self.size)
-        return self.block(every, every)
-
     @cached_property
     def by_output(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Indices of each output's coefficients, and their Gram matrix.

@@ -43,7 +43,11 @@ class ConvexProgram(CoefficientMethod):
     @classmethod
     def check(cls, objective: Objective) -> None:
         problem = coefficient_problem(objective, cls.name)
-        cls.check_memory(problem)
+        if not problem.space.system.fits:
+            raise ValueError(
+                f"{cls.name} stores the Gram matrix, but that of {problem.size} functionals requires "
+                "more than cache_mb: increase cache_mb, or use method='newton-cg'"
+            )
         import cvxpy as cp
 
         for term in problem.terms:

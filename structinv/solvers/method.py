@@ -7,12 +7,7 @@ import numpy as np
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from .base import Bounds
-from .coefficient_objectives import (
-    CoefficientProblem,
-    coefficient_problem,
-    planes_of_slopes,
-    slopes_of_planes,
-)
+from .coefficient_objectives import coefficient_problem, planes_of_slopes, slopes_of_planes
 
 
 class CoefficientMethod:
@@ -33,7 +28,7 @@ class CoefficientMethod:
             known = slopes_of_planes(objective.terms, objective.first[:-1], planes)
             parts = zip(known, problem.sizes, strict=True)
             self.slopes = np.concatenate([np.zeros(n) if own is None else own for own, n in parts])
-        self.coefficients = self._coefficients(self.slopes)
+        self.coefficients = -problem.weights * self.slopes
         start = problem.product(self.coefficients) if np.any(self.coefficients) else self.slopes.copy()
         self.functionals = start
         self.free = np.zeros(problem.basis.shape[1])
@@ -58,27 +53,14 @@ class CoefficientMethod:
         """Return False: all iterations are allowed."""
         return False
 
-    @classmethod
-    def check_memory(cls, problem: CoefficientProblem) -> None:
-        """Raise ValueError if the Gram matrix needs more memory than allowed."""
-        if not problem.space.system.fits:
-            raise ValueError(
-                f"{cls.name} stores the Gram matrix, but that of {problem.size} functionals requires "
-                "more than cache_mb: increase cache_mb, or use method='newton-cg'"
-            )
-
     @property
     def all_functionals(self) -> np.ndarray:
         """Functionals of f with its free part, (n,)."""
         return self.functionals + self.problem.basis @ self.free
 
-    def _coefficients(self, slopes: np.ndarray) -> np.ndarray:
-        """Return the coefficients ``a_i = -c_i p_i`` for slopes p."""
-        return -self.problem.weights * slopes
-
     def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients for slopes p, and the functionals ``G a`` of this function."""
-        coefficients = self._coefficients(slopes)
+        coefficients = -self.problem.weights * slopes
         return coefficients, self.problem.product(coefficients)
 
     def bounds(self, objective: Objective) -> Bounds:

@@ -220,7 +220,7 @@ def _solve_equations(
             continue
         inverse = 1.0 / weights[chosen]
         # The matrix is symmetric, so its transpose has the order of memory that LAPACK requires.
-        matrix = (gram.copy() if used.all() else gram[np.ix_(used, used)]).T
+        matrix = np.array(gram if used.all() else gram[np.ix_(used, used)], dtype=np.float64).T
         np.fill_diagonal(matrix, np.diagonal(matrix) + inverse)
         factors = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         if not np.all(np.isfinite(np.diagonal(factors[0]))):

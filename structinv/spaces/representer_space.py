@@ -22,10 +22,6 @@ class RepresenterSystem(Protocol):
     cache_bytes: float
 
     @property
-    def dtype(self) -> np.dtype:
-        """Precision of the kernel's values."""
-
-    @property
     def fits(self) -> bool:
         """True if their Gram matrix fits into the cache."""
 
