@@ -133,7 +133,7 @@ class CoordinateState(DualState):
         moved, inner = self.coefficients[chosen], u[chosen]
         if len(border):
             inner = inner + np.sqrt(self._penalty) * border * (problem.basis[:, 0] @ self.coefficients)
-        breaks, intercepts, slopes = (np.ascontiguousarray(table[chosen]) for table in self.tables)
+        pieces = tuple(np.ascontiguousarray(table[chosen]) for table in self.tables)
         weights = problem.weights[chosen]
         order = self.rng.permutation(np.flatnonzero(weights > 0))
         at_once = max(1, int(ENTRIES_AT_ONCE // max(1, len(chosen))))
@@ -145,16 +145,7 @@ class CoordinateState(DualState):
                 if out_of_time():
                     return moved
                 coordinate_sweeps(
-                    working_set.gram,
-                    border,
-                    inner,
-                    moved,
-                    weights,
-                    breaks,
-                    intercepts,
-                    slopes,
-                    part,
-                    together,
+                    working_set.gram, border, inner, moved, weights, pieces, part, together
                 )
         return moved
 
@@ -294,17 +285,16 @@ def _check_free(objective: Objective) -> None:
 
 
 @njit(cache=True, nogil=True)
-def coordinate_sweeps(
-    gram, border, functionals, coefficients, weights, breaks, intercepts, slopes, order, n_sweeps
-):
+def coordinate_sweeps(gram, border, functionals, coefficients, weights, pieces, order, n_sweeps):
     """Maximize the dual over one coefficient after the other.
 
     If only a_i changes, the optimum is where a line meets the curve of subgradients of r_i. The line has
     the slope ``- 1 / (c_i G_ii)`` and contains the current point ``(u_i, p_i)``, p_i = - a_i / c_i.
 
     Shapes: `gram` (n, n), `border` (n,), `functionals` (n,), `coefficients` (n,), `weights` (n,),
-    `breaks` (n, m + 1), `intercepts` (n, m + 1), `slopes` (n, m + 1), `order` (k,).
+    `order` (k,); `pieces` are the breaks (n, m), intercepts (n, m + 1) and slopes (n, m + 1).
     """
+    breaks, intercepts, slopes = pieces
     bordered = len(border) > 0
     for _ in range(n_sweeps):
         for i in order:
