@@ -17,7 +17,6 @@ from .images.image_oracles import (
     Shifts,
     teo2007_transforms,
 )
-from .images.image_paths import ImagePath
 from .local_tangents import LocalTangents
 from .oracle_checks import check_oracle
 from .permutations import Permutations
@@ -78,7 +77,6 @@ __all__ = [
     "Flip",
     "Identity",
     "ImageOracle",
-    "ImagePath",
     "InvarianceOracle",
     "LinearChanges",
     "LocalTangents",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from ..base import Support
 from ..changes import Changes, draw_names
 from ..support import Costs, Grades, costs_of
 from .image_family import ImageFamily
+from .image_intervals import Motion, furthest, motion_between
 from .image_list import CoverOfImages, MovedImages
 from .image_maps import ImageShape, fill_code, image_maps, smoothed, step_of, warps_of
 from .image_mesh import mesh_of
 from .image_parameters import check_draw, draw, log_density
-from .image_paths import ImagePath, furthest
 from .image_search import halve
 
 # Halvings of the interval between the neighbors of the best value of a cover.
@@ -39,9 +39,8 @@ class ImageOracle(ImageFamily):
     - `describe`, which returns the name of a transformed image.
 
     It overrides `families` if there are several axes or directions; each of them is one family. It
-    overrides `path` if the maps move pixels on lines or circles: the support function of an interval is
-    then exact. The constructor may omit parameters of `Rotations`. Omitted parameters have the values of
-    the class attributes.
+    overrides `turned` if the maps rotate images. The constructor may omit parameters of `Rotations`.
+    Omitted parameters have the values of the class attributes.
 
     Attributes
     ----------
@@ -53,7 +52,6 @@ class ImageOracle(ImageFamily):
     See Also
     --------
     Rotations : Rotations, with a description of the common parameters.
-    ImagePath : Lines or circles of the pixels of a custom transformation.
     FiniteOracle : Perturbation sets given by lists of any transformed samples.
 
     Examples
@@ -90,21 +88,18 @@ class ImageOracle(ImageFamily):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
-        # An interval has an exact support function if `order` is 1, all families have a path, and the
-        # paths are within the limits of `image_paths`. Otherwise, a local search refines the best member
-        # of the cover.
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
         if rho is not None:
             return self._graded(rows, shape, V, assign, cost, rho)
-        exact = None if self.finite else self._support_on_paths(rows, shape, V, assign)
-        if exact is not None:
-            return exact
         maps = self._maps(shape)
         best = first_best(maps.facing_scores(rows, V, assign))
-        if self.finite:
-            return Support(maps.apply(rows, best[:, None])[:, 0])
         points = maps.apply(rows, best[:, None])[:, 0]
+        if self.finite:
+            return Support(points)
+        motions = self._motions(shape)
+        if motions is not None:
+            return self._best_of_motions(rows, shape, V, assign, points, motions)
         points = self.refined(rows, points, best, lambda z: row_dots(z, V, assign))
         return Support(points, np.full(len(rows), np.inf))
 
@@ -125,55 +120,54 @@ class ImageOracle(ImageFamily):
         best = first_best(scores)
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
-    def _support_on_paths(
-        self, rows: np.ndarray, shape: ImageShape, V: np.ndarray, assign: np.ndarray
-    ) -> Support | None:
-        """Return the exact answer for a continuous set, or None if it is not available."""
-        paths = [self._path(number) for number in range(len(self.families()))]
-        if self.order != 1 or any(path is None for path in paths):
-            return None
-        code, background = fill_code(self.fill)
+    def _best_of_motions(
+        self,
+        rows: np.ndarray,
+        shape: ImageShape,
+        V: np.ndarray,
+        assign: np.ndarray,
+        points: np.ndarray,
+        motions: list[Motion],
+    ) -> Support:
+        """Return the exact answer for a continuous set, from the best images of the cover."""
+        background = fill_code(self.fill)[1]
         shift = background * V.sum(axis=1)[assign]
-        best = row_dots(rows, V, assign) - shift
-        # The unperturbed image has no rounding error, so it is preferred in ties.
-        best += 4e-15 * row_dots(np.abs(rows), np.abs(V), assign)
-        points, upper = rows.copy(), best.copy()
-        winner, warps = np.full(len(rows), -1), np.zeros((len(rows), 6))
-        for number, path in enumerate(paths):
-            assert path is not None
-            found = furthest(rows, V, assign, shape, path, code, background)
-            if found is None:
-                return None
-            np.maximum(upper, found[0] + found[2], out=upper)
-            improved = np.flatnonzero(found[0] > best)
-            best[improved], winner[improved] = found[0][improved], number
-            values = np.clip(path.value_at(found[1][improved]), *self._ends())
-            warps[improved] = self._warps(winner[improved], values)
-        moved = np.flatnonzero(winner >= 0)
+        best = row_dots(points, V, assign) - shift
+        upper, warps = best.copy(), np.zeros((len(rows), 6))
+        moved = np.zeros(len(rows), dtype=bool)
+        for motion in motions:
+            places, above = furthest(rows, V, assign, shape, motion, background, best)
+            np.maximum(upper, above, out=upper)
+            better = places >= 0
+            warps[better], moved = motion.at(places[better]), moved | better
         points[moved] = self._changed(rows[moved], shape, warps[moved, None])[:, 0]
-        return Support(points, upper + shift)
+        # Rounding of sources near lines of the grid may make the image better by a rounding error.
+        return Support(points, np.maximum(upper + shift, row_dots(points, V, assign)))
 
-    def _path(self, number: int) -> ImagePath | None:
-        """Return the path of a family; None if it is missing or is not that of `geometry`."""
-        return self._once(("path", number), lambda: self._new_path(number))
+    def _motions(self, shape: ImageShape) -> list[Motion] | None:
+        """Return the motions of all families; None if `support` has to search locally."""
+        return self._once(("motions", shape), lambda: self._new_motions(shape))
 
-    def _new_path(self, number: int) -> ImagePath | None:
-        low, high = self._ends()
-        path: Any = self.path(self.families()[number], low, high)
-        if path is None:
+    def _new_motions(self, shape: ImageShape) -> list[Motion] | None:
+        if self.order != 1:
             return None
-        source = plugins.method(self, "path")
-        if not isinstance(path, ImagePath):
-            raise TypeError(f"{source} must return an ImagePath or None, got {type(path).__name__}")
-        plugins.numbers(source, "warps", path.warps, (3, 6))
-        places = np.linspace(path.low, path.high, 5)
-        values = plugins.numbers(source, "values", path.value_at(places), (5,))
-        expected = self._warps(np.full(5, number), values)
-        pairs: tuple[tuple[Any, Any], ...] = (
-            (np.sort(values[[0, -1]]), (low, high)),
-            (path.at(places), expected),
-        )
-        return path if all(np.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in pairs) else None
+        low, high = self._ends()
+        code, motions = fill_code(self.fill)[0], []
+        # Sources of the identity are pixels, where the values of all bilinear images have kinks.
+        ends = np.unique(np.clip([low, self.neutral, high], low, high)) if low < high else [low, low]
+        for first, last in pairwise(ends):
+            values = np.linspace(first, last, 5)
+            turned = self._turned(np.full(5, first), values)
+            for k in range(len(self.families())):
+                warps = self._warps(np.full(5, k), values)
+                motions.append(motion_between(shape, warps, turned, code))
+        found = [motion for motion in motions if motion is not None]
+        return found if len(found) == len(motions) else None
+
+    def _turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the result of `turned`, validated."""
+        source = plugins.method(self, "turned")
+        return plugins.numbers(source, "angles", self.turned(low, high), low.shape)
 
     def mesh(self, rows: np.ndarray) -> np.ndarray:
         """Bound the distance from a continuous set to its cover.
@@ -201,7 +195,7 @@ class ImageOracle(ImageFamily):
         low, high = (np.concatenate([v[side] for v in values]) for side in (np.s_[:-1], np.s_[1:]))
         ends = self._warps(family, low), self._warps(family, high)
         code, background = fill_code(self.fill)
-        return mesh_of(rows, shape, ends, self.turned(low, high), code, background)
+        return mesh_of(rows, shape, ends, np.abs(self._turned(low, high)), code, background)
 
     def refined(
         self,

@@ -26,7 +26,6 @@ from .image_maps import (
     warps_of,
 )
 from .image_parameters import check_spread, interval, listed
-from .image_paths import ImagePath
 
 
 @dataclass(frozen=True)
@@ -124,11 +123,15 @@ class ImageFamily(InvarianceOracle):
         return self.families()
 
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return the angles by which the sources of pixels rotate between two values.
+        """Return the angles by which images rotate between two values.
 
-        The source of a pixel is the point of the input image that gives its value. With the default 0,
-        sources move on straight lines. At each value between, all sources have moved by the same
-        fraction of their lines. Subclasses with other motions override `mesh`.
+        With the default 0, the sources of pixels move on straight lines. The source of a pixel is the
+        point of the input image that gives its value. At each value between, all sources have moved by
+        the same fraction of their lines. With other angles, all sources rotate around the center of the
+        image.
+
+        With order 1, `support` is then exact for an interval. Maps with other motions have a local
+        search and an infinite upper bound. Their classes override `mesh`.
 
         Parameters
         ----------
@@ -138,29 +141,9 @@ class ImageFamily(InvarianceOracle):
         Returns
         -------
         ndarray of shape (n,)
-            Angles around the center of the image, in radians.
+            Angles in radians, positive for counterclockwise rotations.
         """
         return np.zeros(len(low))
-
-    def path(self, family: Any, low: float, high: float) -> ImagePath | None:
-        """Return the path of the geometric maps between two values.
-
-        With a path and order 1, `support` is exact for an interval. A path that does not agree with
-        `geometry`, or does not reach both ends of the interval, is ignored.
-
-        Parameters
-        ----------
-        family : object
-            Element of `families`.
-        low, high : float
-            Ends of the interval of values.
-
-        Returns
-        -------
-        ImagePath or None
-            Lines or circles on which the sources of pixels move; None, the default, for other motions.
-        """
-        return None
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
         """Raise ValueError if a value of the parameter is out of range.

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..union import Union
 from .image_base import ImageOracle
-from .image_maps import ImageShape, warps_of
-from .image_paths import ImagePath
+from .image_maps import ImageShape
 
 Shape = ImageShape | tuple[int, ...] | None
 Values = float | Sequence[float] | None
@@ -117,11 +116,6 @@ class Rotations(_Interpolated):
 
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return np.radians(high - low)
-
-    def path(self, family: Any, low: float, high: float) -> ImagePath:
-        warps = [[0.0] * 6, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]
-        first, last = np.radians([low, high])
-        return ImagePath(np.array(warps), first, last, turning=True, value_at=np.degrees)
 
     def describe(self, family: Any, value: float) -> str:
         return f"rotation {value:g}°"
@@ -228,9 +222,6 @@ class Shifts(_Interpolated):
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.tile(np.eye(2), (len(values), 1, 1)), np.outer(values, family)
 
-    def path(self, family: Any, low: float, high: float) -> ImagePath:
-        return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
-
     def describe(self, family: Any, value: float) -> str:
         return f"shift ({family[0] * value + 0.0:g}, {family[1] * value + 0.0:g})"
 
@@ -295,12 +286,6 @@ class Scalings(_Interpolated):
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return values[:, None, None] * np.eye(2), np.zeros((len(values), 2))
-
-    def path(self, family: Any, low: float, high: float) -> ImagePath:
-        # The source of a pixel is a linear function of the inverse factor.
-        warps = np.zeros((3, 6))
-        warps[1, [0, 3]] = 1.0
-        return ImagePath(warps, 1.0 / high, 1.0 / low, value_at=np.reciprocal)
 
     def describe(self, family: Any, value: float) -> str:
         return f"scaling {value:g}"
@@ -383,9 +368,6 @@ class Shears(_Interpolated):
         matrices[:, family, 1 - family] = values
         return matrices, np.zeros((len(values), 2))
 
-    def path(self, family: Any, low: float, high: float) -> ImagePath:
-        return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
-
     def describe(self, family: Any, value: float) -> str:
         return f"shear {'yx'[family]} {value:g}"
 
@@ -449,12 +431,6 @@ class Flip(ImageOracle):
 
     def tangents(self, X: Any) -> np.ndarray:
         raise self._absent("tangents")
-
-
-def _line(matrices: np.ndarray, translations: np.ndarray, low: float, high: float) -> ImagePath:
-    """Return the path of warps that are affine in the value, from the maps at values 0 and 1."""
-    start, end = warps_of(matrices, translations)
-    return ImagePath(np.stack([start, end - start, np.zeros(6)]), low, high)
 
 
 def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:
