@@ -27,7 +27,7 @@ from ..utils.ties import TIES
 from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
-from .combined_changes import LabelRestrictedChanges
+from .combined_changes import DerivedChanges
 from .listed_changes import changes_of, draws_of
 from .query import Query, Violations, worst_at
 from .support import Costs, Grades
@@ -151,7 +151,11 @@ class OnlyFor(OracleWrapper, Combination):
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         y = self._known(y)
         inner = changes_of(self.oracle, X, y)
-        return None if inner is None else LabelRestrictedChanges(inner, y, self.listed())
+        return None if inner is None else DerivedChanges(inner, y, self._unperturbed)
+
+    def _unperturbed(self, y: np.ndarray | None) -> np.ndarray:
+        """Return True for the rows of all other labels, (n_rows, 1)."""
+        return ~np.isin(np.asarray(y), self.listed())[:, None]
 
     def listed(self) -> np.ndarray:
         """Return the labels as an array.

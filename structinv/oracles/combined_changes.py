@@ -249,15 +249,32 @@ class ComposedChanges(Changes):
 
 
 class DerivedChanges(Changes):
-    """Base class of lists that modify the members of another list, one by one."""
+    """Members of another list, with values of the row itself.
 
-    def __init__(self, inner: Changes) -> None:
-        super().__init__(inner.X, inner.y)
+    The function `mask_of` returns a mask of these values for labels: of whole rows, (n_rows, 1), or of
+    the same features in all rows, (n_features,).
+
+    Shapes: `y` (n_rows,).
+    """
+
+    def __init__(
+        self,
+        inner: Changes,
+        y: np.ndarray | None,
+        mask_of: Callable[[np.ndarray | None], np.ndarray],
+    ) -> None:
+        super().__init__(inner.X, y)
         self.inner = inner
         self.scored = inner.scored
+        self.mask_of = mask_of
+        self.mask = mask_of(y)
 
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
         self.inner = self.inner.on(X, y)
+        self.mask = self.mask_of(y)
+
+    def _mask(self, rows: Rows) -> np.ndarray:
+        return self.mask if self.mask.ndim == 1 else self.mask[rows]
 
     @property
     def size(self) -> int:
@@ -270,86 +287,11 @@ class DerivedChanges(Changes):
     def _own_weights(self) -> np.ndarray:
         return self.inner.weights
 
-    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        """Bound the mesh by that of `inner`, as features that agree add no distance."""
-        return self.inner.mesh(rows)
-
-    def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
-        return self.inner.grades(rows)
-
-    def graded(self, rho: float | Sequence[float]) -> Self:
-        other = copy.copy(self)
-        other.inner = self.inner.graded(rho)
-        return other
-
-
-class LabelRestrictedChanges(DerivedChanges):
-    """A list for rows of some labels; all other rows remain unperturbed.
-
-    Shapes: `y` (n_rows,), `labels` (n_labels,).
-    """
-
-    def __init__(self, inner: Changes, y: np.ndarray, labels: np.ndarray) -> None:
-        super().__init__(inner)
-        self.y, self.labels = y, labels
-        self.covered = np.isin(y, labels)
-
-    def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
-        super()._moved_to(X, y)
-        self.covered = np.isin(np.asarray(y), self.labels)
-
-    def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
-        """Replace the values of uncovered rows by the value of their first member."""
-        outside = ~self.covered[rows]
-        if not np.any(outside):
-            return values
-        # The array may belong to a third-party class.
-        values = values.copy()
-        values[outside] = values[outside, :1]
-        return values
-
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
-        members = self._repeat_first(self.inner.members(rows), rows)
-        return members if numbers is None else members[:, numbers]
+        X, mask = dense_rows(take(self.X, rows)), np.atleast_2d(self._mask(rows))
+        return np.where(mask[:, None], X[:, None], self.inner.members(rows, numbers))
 
     def points(self, rows: Rows, index: np.ndarray) -> Any:
-        return self.inner.points(rows, np.where(self.covered[rows], index, 0))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        points = self.inner.refine(rows, index, score).copy()
-        outside = np.flatnonzero(~self.covered[rows])
-        points[outside] = dense_rows(take(self.X, rows), outside)
-        return points
-
-    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        return np.where(self.covered[rows], self.inner.mesh(rows), 0.0)
-
-    def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        scores = self.inner.scores(rows, V)
-        return None if scores is None else self._repeat_first(scores, rows)
-
-    def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
-        grades = self.inner.grades(rows)
-        return None if grades is None else self._repeat_first(grades, rows)
-
-
-class ProtectedChanges(DerivedChanges):
-    """A list of perturbations that leave some features unchanged.
-
-    Shapes: `is_protected` (n_features,).
-    """
-
-    def __init__(self, inner: Changes, is_protected: np.ndarray) -> None:
-        super().__init__(inner)
-        self.is_protected = is_protected
-
-    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
-        X = dense_rows(take(self.X, rows))
-        return np.where(self.is_protected, X[:, None], self.inner.members(rows, numbers))
-
-    def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
         return self._restored(self.inner.points(rows, index), rows)
 
     def refine(
@@ -361,20 +303,54 @@ class ProtectedChanges(DerivedChanges):
         return self._restored(self.inner.refine(rows, index, restored), rows)
 
     def _restored(self, points: Matrix, rows: Rows) -> Any:
-        return with_features(points, take(self.X, rows), self.is_protected)
+        return with_values(points, take(self.X, rows), self._mask(rows))
+
+    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
+        """Bound the mesh by that of `inner`, as features that agree add no distance."""
+        return np.where(np.all(self._mask(rows), axis=-1), 0.0, self.inner.mesh(rows))
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        others = np.where(self.is_protected, 0.0, V)
+        if self.mask.ndim > 1:
+            return None
+        others = np.where(self.mask, 0.0, V)
         moved = self.inner.adjoint(others)
         return None if moved is None else moved + (V - others)
 
+    def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if self.mask.ndim == 1:
+            return None
+        scores = self.inner.scores(rows, V)
+        return None if scores is None else self._repeat_first(scores, rows)
 
-def with_features(points: Matrix, X: Matrix, chosen: np.ndarray) -> Any:
-    """Return points with the features `chosen` replaced by those of the rows `X`."""
+    def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
+        grades = self.inner.grades(rows)
+        return None if grades is None else self._repeat_first(grades, rows)
+
+    def graded(self, rho: float | Sequence[float]) -> Self:
+        other = copy.copy(self)
+        other.inner = self.inner.graded(rho)
+        return other
+
+    def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
+        """Replace the values of unperturbed rows by the value of their first member."""
+        mask = self._mask(rows)
+        if mask.ndim == 1 or not np.any(mask):
+            return values
+        return np.where(mask.reshape(-1, *[1] * (values.ndim - 1)), values[:, :1], values)
+
+
+def with_values(points: Matrix, X: Matrix, mask: np.ndarray) -> Any:
+    """Return points with the values of the rows `X` where the mask is True."""
     if not sp.issparse(points):
-        return np.where(chosen, dense_rows(X), points).astype(points.dtype, copy=False)
-    of_points = with_data(points, points.data * ~chosen[points.indices])
-    return (of_points + with_data(X, X.data * chosen[X.indices])).astype(points.dtype, copy=False)
+        return np.where(mask, dense_rows(X), points).astype(points.dtype, copy=False)
+    of_points = with_data(points, points.data * ~_at_entries(mask, points))
+    return (of_points + with_data(X, X.data * _at_entries(mask, X))).astype(points.dtype, copy=False)
+
+
+def _at_entries(mask: np.ndarray, rows: sp.csr_matrix) -> np.ndarray:
+    """Return the mask at the stored entries of a CSR matrix."""
+    numbers = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.broadcast_to(mask, rows.shape)[numbers, rows.indices]
 
 
 def _if_all_known(

@@ -14,7 +14,7 @@ from .base import BoundOracle, CountedChanges, InvarianceOracle, Support
 from .changes import Changes
 from .columns import FeatureParameters
 from .combinators import Combination, OracleWrapper, counted_inside, validate_part
-from .combined_changes import ProtectedChanges, with_features
+from .combined_changes import DerivedChanges, with_values
 from .listed_changes import changes_of, listed, listed_region
 from .support import Costs, Grades
 from .third_party import bind, tangents_of
@@ -76,8 +76,8 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
         return listed_region(self, X)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        inner = changes_of(self.oracle, X, y)
-        return None if inner is None else ProtectedChanges(inner, self._mask(X.shape[1]))
+        inner, mask = changes_of(self.oracle, X, y), self._mask(X.shape[1])
+        return None if inner is None else DerivedChanges(inner, y, lambda labels: mask)
 
     def _mask(self, n_features: int) -> np.ndarray:
         mask = np.zeros(n_features, dtype=bool)
@@ -117,7 +117,7 @@ class _BoundProtected(BoundOracle):
         upper = answer.upper
         if upper is not None:
             upper = upper + row_dots(take(self.X, rows), protected_V, assign)
-        points = with_features(answer.points, take(self.X, rows), self.is_protected)
+        points = with_values(answer.points, take(self.X, rows), self.is_protected)
         return Support(points, upper, answer.rho)
 
     def edits(self) -> RowEdits | None:
