@@ -95,15 +95,14 @@ def of_slopes(factor: float, intercept: bool) -> Callable[[], Made]:
 
 # Names of oracle cases with in-hull steps for two classes, each with a hull of another kind.
 HULLS = [
-    "identity", "fscale", "fdrop", "box-radii", "tangent", "tangent-rows", "ellipsoid",
-    "ellipsoid-rows", "segment", "offset", "only_for",
+    "identity", "fscale", "fdrop", "box-radii", "only_for",
 ]  # fmt: skip
 # Names of those with in-hull steps for several classes.
 LABELS = ["identity", "fscale", "fdrop", "only_for"]
 
 STATES = {
     **{f"hull-{name}": explicit(HullState, name, "binary") for name in HULLS},
-    "hull-slack": explicit(HullState, "ellipsoid", "binary-slack"),
+    "hull-slack": explicit(HullState, "box-radii", "binary-slack"),
     "hull-sparse": explicit(HullState, "identity", "binary", sparse=True),
     **{f"labels-{name}": explicit(LabelState, name, "multiclass", sparse=True) for name in LABELS},
     "additions": StateCase(AdditionState, of_edits(FAdd(1).only_for(1))),
@@ -120,6 +119,7 @@ STATES = {
     "flows": StateCase(FlowState, of_sequences(intercept=True)),
     "chains": StateCase(ChainState, of_sequences(oracle=FDrop(1))),
     "planes": explicit(PlaneCache, "fscale", "multiclass-slack"),
+    "planes of dense rows": explicit(PlaneCache, "ellipsoid", "binary"),
     # A space with room for no member, so that each question makes all of them again.
     "planes in a kernel": StateCase(PlaneCache, in_a_kernel(cache_mb=0.0)),
 }

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from structinv.solvers.barrier import Master, OuterProductRows
 from structinv.spaces import ExplicitSpace
+from structinv.terms.dense_planes import DensePlanes
 from structinv.terms.planes import PlaneSet, WorkingSet, room_for, simplex_ascent
 from structinv.utils.ascent import ascend
 
@@ -24,9 +25,9 @@ def planes(seed, n_blocks=4, m=14):
     return normals, rng.uniform(-0.5, 2.0, m), blocks, weights, rng.uniform(-0.2, 0.1, n_blocks)
 
 
-def filled(seed, sparse=False, **sizes):
+def filled(seed, sparse=False, kind=WorkingSet, **sizes):
     normals, offsets, blocks, weights, lower_bounds = planes(seed, **sizes)
-    working = WorkingSet(SPACE, weights, lower_bounds)
+    working = kind(SPACE, weights, lower_bounds)
     working.add(sp.csr_matrix(normals) if sparse else normals, offsets, blocks)
     return working
 
@@ -72,6 +73,27 @@ def test_ascent_solves_the_master_program(seed):
     assert gap <= 1e-9
     assert dual_of(working) == pytest.approx(best_dual(working), abs=2e-8)
     np.testing.assert_allclose(f, working.combination(), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_steps_of_dense_planes_solve_the_master_program_before_and_after_others_join(seed):
+    working, f = (
+        filled(seed, sparse=seed % 2 == 0, kind=DensePlanes, n_blocks=1 + seed % 5),
+        SPACE.zeros(),
+    )
+    for size in (0, 1, 3):
+        before = dual_of(working)
+        first, more = working.ascend(f, np.inf, 1), working.ascend(f, 1e-9, 20000)
+        assert_feasible(working)
+        assert np.all(np.diff(working.blocks) >= 0)
+        assert more <= 1e-9
+        assert dual_of(working) == pytest.approx(best_dual(working), abs=2e-8)
+        assert dual_of(working) <= before + first + 1e-9
+        np.testing.assert_allclose(f, working.combination(), atol=1e-10)
+        if size == 1:
+            working.prune(0)
+            working.merge(2)
+        working.add(*(part[:4] for part in planes(seed + 50, n_blocks=1 + seed % 5)[:3]))
 
 
 @given(seed=st.integers(0, 10**6), passes=st.integers(1, 5))

@@ -91,6 +91,13 @@ class Case:
         """Edits of features of the rows."""
         return self.term.bound.edits()
 
+    @property
+    def has_dense_planes(self) -> bool:
+        """True if planes are dense rows of one function."""
+        if not isinstance(self.term, WorstCase) or "linear in x" not in self.space.capabilities:
+            return False
+        return self.space.size == self.space.stride and isinstance(self.term.bound.X, np.ndarray)
+
     @cached_property
     def pool(self) -> MemberPool:
         """Members of the oracle in the space of a kernel."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..spaces.base import Element, Normals
+from ..terms.dense_planes import DensePlanes
 from ..terms.planes import PlaneSet, WorkingSet
 from .base import CONVERGED_SHARE, DualState, OutOfTime, join_planes, never
 from .case import Case
@@ -15,6 +16,8 @@ from .case import Case
 # Passes over cached planes between two passes of the oracle. On digits this saves 2/3 to 9/10 of the
 # passes of the oracle.
 CACHED_ROUNDS = 20
+# Number of blocks in a working set of dense planes, which has no Gram matrix.
+DENSE_BLOCKS = 2048
 
 
 class BatchedState(DualState):
@@ -30,15 +33,20 @@ class BatchedState(DualState):
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
-        self.space = space = case.space
+        self.space = case.space
         self.rng = rng
         self.plane_tol = case.plane_tol
         self.n_added = 0
-        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
-        edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
+        shuffled, size = rng.permutation(np.flatnonzero(term.weights > 0)), self._blocks_in_a_set(case)
+        edges = range(size, len(shuffled), size)
         batches = np.split(shuffled, list(edges))
         self.batches = [np.sort(batch) for batch in batches if len(batch)]
         self.sets = [self._new_set(batch) for batch in self.batches]
+
+    def _blocks_in_a_set(self, case: Case) -> int:
+        """Return the number of blocks in a working set."""
+        size: int = self.space.blocks_in_a_set
+        return size
 
     @abstractmethod
     def _new_set(self, batch: np.ndarray) -> Any:
@@ -103,8 +111,15 @@ class BatchedState(DualState):
 class PlaneCache(BatchedState):
     """A few planes per block, with pairwise steps over each batch of blocks."""
 
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.kind = DensePlanes if case.has_dense_planes else WorkingSet
+        super().__init__(case, rng)
+
+    def _blocks_in_a_set(self, case: Case) -> int:
+        return DENSE_BLOCKS if case.has_dense_planes else super()._blocks_in_a_set(case)
+
     def _new_set(self, batch: np.ndarray) -> WorkingSet:
-        return WorkingSet(self.space, self.term.weights[batch], self.term.lower_bounds[batch])
+        return self.kind(self.space, self.term.weights[batch], self.term.lower_bounds[batch])
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         # Planes that exceed the stored ones are added.

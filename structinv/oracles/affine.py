@@ -24,9 +24,9 @@ from ..utils.matrices import (
     take,
 )
 from ..utils.parameters import brief, in_order, labels_of
-from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
+from .box_hull import BoxHull
 from .columns import FeatureParameters
 from .support import Costs, Grades, costs_of
 from .third_party import tangents_of
@@ -62,18 +62,6 @@ class _AffineOracle(InvarianceOracle):
     @abstractmethod
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
         """Return S(x) of the rows of `X` with frames `F` as a region."""
-
-    @abstractmethod
-    def _hull(
-        self,
-        X: np.ndarray,
-        F: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        intercept: bool,
-        changed: np.ndarray,
-    ) -> Hull:
-        """Return the dual state of in-hull steps for the rows of `X` with frames `F`."""
 
     def _spread(self, F: np.ndarray) -> np.ndarray | None:
         """Return `BoundOracle.spread` for a common frame; None, the default, for balls."""
@@ -138,9 +126,6 @@ class BoundFrame(BoundOracle):
         U = self.oracle._draw((len(X), n_draws, self.frame.shape[-1]), rng)
         U = U * rng.uniform(size=(len(X), n_draws, 1))
         return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
-
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray) -> Hull:
-        return self.oracle._hull(self.X, self.frame, signs, weights, intercept, changed)
 
     def spread(self) -> np.ndarray | None:
         return self.oracle._spread(self.frame) if self.frame.ndim == 2 else None
@@ -257,17 +242,6 @@ class Ellipsoid(FeatureParameters, _AffineOracle):
             return Balls(X, float(self.radius) * float(number))
         factors = float(self.radius) * (F if F.ndim == 3 else F[None])
         return Ellipsoids.of(X, factors, common=self.additive)
-
-    def _hull(
-        self,
-        X: np.ndarray,
-        F: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        intercept: bool,
-        changed: np.ndarray,
-    ) -> Hull:
-        return EllipsoidHull(X, signs, weights, intercept, changed, F, float(self.radius))
 
 
 class TangentDerivative(FeatureParameters, _AffineOracle):
@@ -393,19 +367,6 @@ class TangentDerivative(FeatureParameters, _AffineOracle):
         directions = np.broadcast_to(F.swapaxes(-1, -2), (len(X), F.shape[-1], X.shape[1]))
         bounds = np.broadcast_to(self._bounds, directions.shape[:2])
         return Zonotopes(Stack.of(X, directions), -bounds, bounds)
-
-    def _hull(
-        self,
-        X: np.ndarray,
-        F: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        intercept: bool,
-        changed: np.ndarray,
-    ) -> Hull:
-        directions = np.ascontiguousarray(F.swapaxes(-1, -2))
-        bounds = np.broadcast_to(self._bounds, directions.shape[-2])
-        return ZonotopeHull(X, signs, weights, intercept, changed, directions, bounds.copy())
 
     def _spread(self, F: np.ndarray) -> np.ndarray:
         return (F * self._bounds).T

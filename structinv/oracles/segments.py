@@ -20,9 +20,8 @@ from ..utils.matrices import (
     take,
 )
 from ..utils.parameters import check_number
-from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, Support
+from .base import BoundOracle, Support
 from .curves import CurveOracle
 from .support import Costs, DeferredSupport, Grades, costs_of
 
@@ -39,10 +38,6 @@ class _Line(CurveOracle):
     @abstractmethod
     def _moved(self, X: Matrix, t: np.ndarray) -> Matrix:
         """Compute ``x + t u(x)``, sparse if the rows are sparse."""
-
-    @abstractmethod
-    def _directions(self, X: np.ndarray) -> np.ndarray:
-        """Return u of all rows: (1, d) if they are equal, otherwise (n, 1, d)."""
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
@@ -94,19 +89,6 @@ class BoundLine(BoundOracle):
             return row_dots(X, V, assign) + t * slopes, sizes
 
         return DeferredSupport(X, lambda: oracle.support(X, V, assign).points, maxima)
-
-    def hull(
-        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
-    ) -> Hull | None:
-        if not isinstance(self.X, np.ndarray):
-            return None
-        low, high = self.oracle._interval()
-        # The bounds of `ZonotopeHull` are symmetric, so the center is the midpoint of the segment.
-        middle = self.oracle._moved(self.X, np.full(len(self.X), (low + high) / 2))
-        centers = np.where(changed[:, None], middle, self.X)
-        directions = self.oracle._directions(floating(self.X))
-        bounds = np.array([(high - low) / 2])
-        return ZonotopeHull(centers, signs, weights, intercept, changed, directions, bounds)
 
 
 class Segment(_Line):
@@ -177,9 +159,6 @@ class Segment(_Line):
     def _powers(self, X: np.ndarray) -> np.ndarray:
         return floating(X)[:, None, :]
 
-    def _directions(self, X: np.ndarray) -> np.ndarray:
-        return X[:, None, :]
-
     def _slopes(self, X: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
         return row_dots(X, V, assign)
 
@@ -249,9 +228,6 @@ class Offset(_Line):
     def _powers(self, X: np.ndarray) -> np.ndarray:
         X = floating(X)
         return np.broadcast_to(np.ones(1, dtype=X.dtype), (len(X), 1, X.shape[1]))
-
-    def _directions(self, X: np.ndarray) -> np.ndarray:
-        return np.ones((1, X.shape[1]), dtype=X.dtype)
 
     def _slopes(self, X: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
         return V.sum(axis=1)[assign]
