@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
@@ -308,7 +309,8 @@ class InvarianceOracle(BaseEstimator, ABC):
             # Copy the list, because a prepared oracle may cache it.
             found = copy.copy(found)
             found.y, found.source = y, found.source or type(self).__name__
-            found.scored &= not self._overrides_support()
+            # A third-party `support` may describe another set than an inherited list.
+            found.scored &= not plugins.writes(self, "support")
         return found
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
@@ -323,15 +325,6 @@ class InvarianceOracle(BaseEstimator, ABC):
         """Return "orbit" or "_changes": the one that the most derived class defines."""
         names, kinds = ("_changes", "orbit"), type(self).__mro__
         return next(name for kind in kinds for name in names if name in vars(kind))
-
-    def _overrides_support(self) -> bool:
-        """Return True if a subclass of the class that lists members overrides `support`."""
-        for kind in type(self).__mro__:
-            if "_changes" in vars(kind):
-                return False
-            if "support" in vars(kind):
-                return True
-        return False
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """Compute tangents: derivatives with respect to transformation parameters.

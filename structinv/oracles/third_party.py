@@ -23,10 +23,9 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Bo
 
     Shapes: `X` (n_samples, n_features), `y` (n_samples,).
     """
-    as_oracle(oracle)
-    check_rows(X)
-    if not plugins.is_third_party(oracle):
+    if not plugins.is_third_party(as_oracle(oracle)):
         return oracle.bind(X, y)
+    check_rows(X)
     source = plugins.method(oracle, "bind")
     inner = plugins.ask_third_party(source, oracle.bind, X, y)
     if not isinstance(inner, BoundOracle):
