@@ -18,7 +18,7 @@ from structinv.kernels import (
     orbits,
 )
 from structinv.oracles import Permutations, Rotations
-from structinv.oracles.images.image_list import MovedImages
+from structinv.oracles.images.image_base import MovedImages
 from structinv.utils import matrices
 from structinv.utils.resources import controller
 

@@ -12,8 +12,7 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating
 from ..utils.parameters import check_integer
 from .base import InvarianceOracle
 from .changes import Changes
-from .images.image_parameters import check_draw
-from .images.image_search import halve
+from .parameter_values import check_draw, halve
 
 # Number of bisections between the neighbors of the best value in the cover.
 _HALVINGS = 12

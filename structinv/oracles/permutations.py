@@ -21,7 +21,7 @@ from .base import Support
 from .changes import Changes, LinearChanges, draw_names
 from .finite_oracles import FiniteOracle
 from .images.image_maps import ImageShape
-from .images.image_parameters import check_draw
+from .parameter_values import check_draw
 from .support import Costs, Grades
 
 AXES = ("rows", "both")

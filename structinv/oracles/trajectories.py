@@ -20,7 +20,7 @@ from .base import BoundOracle, Support
 from .cache import LastResult
 from .changes import Changes
 from .curves import CurveOracle, Curves, GridOfCurves
-from .images.image_parameters import interval
+from .parameter_values import interval
 from .support import Costs, Grades
 
 # Number of rows whose images at many values are compared together.

@@ -13,8 +13,8 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle
 from .changes import Changes
 from .combinators import Combination, OracleWrapper, validate_part
-from .images.image_parameters import check_draw
 from .listed_changes import changes_of, listed
+from .parameter_values import check_draw
 from .third_party import bind, tangents_of
 from .whole_examples import BoundWhole
 

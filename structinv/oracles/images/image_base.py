@@ -1,4 +1,4 @@
-"""Base class of image oracles: support function, orbit, cover, draws, tangents."""
+"""Base class of image oracles, and lists of transformed images."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...utils import plugins
-from ...utils.matrices import Matrix, rounding, row_dots
+from ...utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, rounding, row_dots, take
 from ...utils.ties import first_best
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
-from ..changes import Changes, draw_names
+from ..changes import Changes, LinearChanges, draw_names, normalized
+from ..parameter_values import check_draw, draw, halve, log_density
 from ..support import Costs, Grades, costs_of
 from .image_family import ImageFamily
-from .image_intervals import Motion, furthest, motion_between
-from .image_list import CoverOfImages, MovedImages
-from .image_maps import ImageShape, fill_code, image_maps, smoothed, step_of, warps_of
-from .image_mesh import mesh_of
-from .image_parameters import check_draw, draw, log_density
-from .image_search import halve
+from .image_intervals import Motion, furthest, mesh_of, motion_between
+from .image_maps import ImageMaps, ImageShape, fill_code, image_maps, smoothed, step_of, warps_of
 
 # Halvings of the interval between the neighbors of the best value of a cover.
 _HALVINGS = 8
@@ -364,3 +362,87 @@ class ImageOracle(ImageFamily):
         both = maps.apply(images, np.tile(np.arange(2 * size), (len(rows), 1)))
         both = both.reshape(len(rows), size, 2, shape.size)
         return ((both[:, :, 0] - both[:, :, 1]) / np.array(steps)[:, None]).astype(rows.dtype)
+
+
+class MovedImages(Changes):
+    """Images transformed by fixed maps, which are computed once.
+
+    Shapes: `X` (n_samples, n_features), `weights` (n_members,).
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        maps: ImageMaps,
+        names: Sequence[str] | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(X)
+        self.maps = maps
+        self._names = names
+        self._weights = None if weights is None else normalized(weights)
+
+    @property
+    def size(self) -> int:
+        return len(self.maps.constant)
+
+    @property
+    def names(self) -> list[str]:
+        return super().names if self._names is None else list(self._names)
+
+    def _images(self, rows: Rows) -> np.ndarray:
+        images = dense_rows(take(self.X, rows))
+        return images if images.dtype in (np.float32, np.float64) else images.astype(np.float64)
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        images, chosen = self._images(rows), np.arange(self.size) if numbers is None else numbers
+        return self.maps.apply(images, np.tile(chosen, (len(images), 1)))
+
+    def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        images, index = self._images(rows), np.asarray(index, dtype=np.intp)
+        last = self.size - 1
+        if index.shape != (len(images),) or np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must contain {len(images)} numbers from 0 to {last}, got {index!r}")
+        return self.maps.apply(images, index[:, None])[:, 0]
+
+    def adjoint(self, V: np.ndarray) -> np.ndarray | None:
+        # With a numeric background, the maps are affine and have no adjoint.
+        return self.maps.pull_back(V) if self.maps.linear else None
+
+    def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray:
+        return self.maps.scores(self._images(rows), V)
+
+    def linear(self) -> LinearChanges | None:
+        if not self.maps.linear:
+            return None
+        channels = sp.identity(self.maps.shape.channels, format="csr")
+        maps = [sp.kron(self.maps.matrix(number), channels, format="csr") for number in range(self.size)]
+        return LinearChanges(self.X, maps, self._names, self.weights)
+
+
+class CoverOfImages(MovedImages):
+    """Cover of a continuous set of transformed images, with a local search.
+
+    Shapes: `X` (n_samples, n_features).
+    """
+
+    scored = False
+
+    def __init__(self, oracle: ImageOracle, X: Matrix, maps: ImageMaps, names: Sequence[str]) -> None:
+        super().__init__(X, maps, names)
+        self.oracle = oracle
+
+    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
+        return self.oracle.mesh(self._images(rows))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.oracle.refined(self._images(rows), self.points(rows, index), index, score)
+
+    # The fixed maps are only the cover of the set.
+    def adjoint(self, V: np.ndarray) -> None:
+        return None
+
+    def linear(self) -> None:
+        return None

@@ -15,6 +15,7 @@ from ...utils.matrices import Matrix, dense, refuse_masked
 from ...utils.parameters import check_integer, check_number
 from ..base import InvarianceOracle
 from ..cache import Cache
+from ..parameter_values import check_spread, interval, listed
 from .image_maps import (
     FILLS,
     ORDERS,
@@ -25,7 +26,6 @@ from .image_maps import (
     warp_images,
     warps_of,
 )
-from .image_parameters import check_spread, interval, listed
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Support function of an interval of image transformations, by branch and bound.
+"""Intervals of image transformations: support by branch and bound, meshes.
 
 The score of a bilinear image is the sum of the values of its pixels, weighted by v. While the source of
 a pixel stays in one cell of the grid, its value is a polynomial of degree 2 in the position.
@@ -21,6 +21,8 @@ FURTHEST_SOURCE = 1000.0
 _PRECISION = 2e-15
 # A source this close to a line of the grid, in pixels, may be in the cells on both sides of the line.
 _SLACK = 1e-13
+# Tolerance of the mesh in pixels, larger than the rounding of sources in `image_maps`.
+_ROUNDED = 4e-9
 # Bound of the rounding errors of a score, in units of eps times the largest possible score: a constant
 # plus a multiple of the number of pixels per side.
 _ROUNDING, _ROUNDING_PER_PIXEL = 64.0, 4.0
@@ -345,3 +347,100 @@ def _curve(c, low, length, turning):
     bend = first * x + second * y + 2.0 * (square * (x * x - y * y) + 2.0 * c[4] * x * y)
     third = np.hypot(first, second) + 4.0 * np.hypot(square, c[4])
     return bend + 0.5 * length * third
+
+
+def mesh_of(
+    X: np.ndarray,
+    shape: ImageShape,
+    ends: tuple[np.ndarray, np.ndarray],
+    turned: np.ndarray,
+    fill: int,
+    background: float,
+) -> np.ndarray:
+    r"""Bound the distance from any transformed image to the nearest one of a cover.
+
+    Between two neighboring values of the cover, the source of a pixel moves on a line or an arc. Its
+    distance from its position at the nearer value is at most half of this way. A pixel of a bilinear
+    image changes by at most :math:`g_r |\Delta r| + g_c |\Delta c|` on half of the way. Here
+    :math:`g_r` and :math:`g_c` are the largest differences of neighboring pixels in the cells of the
+    way, along both axes. The change is also at most the largest difference of any two pixels there.
+
+    Shapes: `X` (n, d), `ends` (g, 6), `turned` (g,); returns (n,).
+    """
+    if not len(turned):
+        return np.zeros(len(X))
+    boxes, moves = _ways(shape, ends, turned)
+    bounds = np.empty((len(X), len(turned)))
+    sides = shape.height, shape.width
+    if fill == 0:
+        # Images are constant farther out.
+        boxes = np.clip(boxes, -1, np.tile(sides, 2))
+    lowest = boxes.min(axis=(0, 1))
+    highest = boxes.max(axis=(0, 1))
+    rows, columns = (places_beyond(lowest[k], highest[k + 2], sides[k], fill) for k in range(2))
+    boxes = boxes - np.tile(lowest[:2], 2)
+    X = np.ascontiguousarray(X)
+
+    def bound(part: slice) -> None:
+        frame = np.empty((len(rows), len(columns)))
+        _bound_changes(
+            X[part], boxes, moves, rows, columns, shape.width, shape.channels, background, frame,
+            bounds[part],
+        )  # fmt: skip
+
+    in_threads(bound, len(X), 4 * len(X) * moves.size)
+    return np.max(bounds, axis=1)
+
+
+def _ways(
+    shape: ImageShape, ends: tuple[np.ndarray, np.ndarray], turned: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cells of each source's way, (g, pixels, 4), and half the way, (g, pixels, 2)."""
+    first, last = (sources_of(shape, warps) for warps in ends)
+    center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
+    radius = np.linalg.norm(first - center, axis=2)
+    # The distance from an arc to its chord is at most the sagitta.
+    sagitta = np.where(turned <= np.pi, 1.0 - np.cos(turned / 2), 2.0)[:, None] * radius
+    low = np.minimum(first, last) - sagitta[:, :, None]
+    high = np.maximum(first, last) + sagitta[:, :, None]
+    # On an arc, a coordinate changes by at most the angle times the largest size of the other one.
+    extent = np.minimum(np.maximum(high - center, center - low), radius[:, :, None])
+    arc = turned[:, None, None] / 2 * extent[:, :, ::-1]
+    half_ways = np.where(turned[:, None, None] > 0, arc, np.abs(last - first) / 2) + _ROUNDED
+    boxes = np.concatenate([np.floor(low - _ROUNDED), np.ceil(high + _ROUNDED)], axis=2)
+    return boxes.astype(np.int64), half_ways
+
+
+@njit(cache=True, nogil=True)
+def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, frame, bounds):
+    """Write bounds of the distances to the nearer ends; `frame` is a workspace for a channel."""
+    for i in range(X.shape[0]):
+        for g in range(moves.shape[0]):
+            bounds[i, g] = 0.0
+        for channel in range(channels):
+            for r in range(len(rows)):
+                for c in range(len(columns)):
+                    frame[r, c] = background
+                    if rows[r] >= 0 and columns[c] >= 0:
+                        frame[r, c] = X[i, (rows[r] * width + columns[c]) * channels + channel]
+            for g in range(moves.shape[0]):
+                for p in range(moves.shape[1]):
+                    # In the cells: largest differences of neighbors along both axes, and both extremes.
+                    down, across, least, most = 0.0, 0.0, np.inf, -np.inf
+                    first, begin, last, end = (
+                        boxes[g, p, 0], boxes[g, p, 1], boxes[g, p, 2], boxes[g, p, 3]
+                    )  # fmt: skip
+                    for r in range(first, last + 1):
+                        for c in range(begin, end + 1):
+                            here = frame[r, c]
+                            least = here if here < least else least
+                            most = here if here > most else most
+                            step = abs(frame[r + 1, c] - here) if r < last else 0.0
+                            down = step if step > down else down
+                            step = abs(frame[r, c + 1] - here) if c < end else 0.0
+                            across = step if step > across else across
+                    change = down * moves[g, p, 0] + across * moves[g, p, 1]
+                    change = most - least if most - least < change else change
+                    bounds[i, g] += change * change
+        for g in range(moves.shape[0]):
+            bounds[i, g] = np.sqrt(bounds[i, g])

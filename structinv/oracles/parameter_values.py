@@ -1,15 +1,17 @@
-"""Parameters of image oracles: values, intervals, random draws."""
+"""Values of a parameter: lists, intervals, random draws, local search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from ...utils.parameters import check_integer, check_number
+from ..utils.parameters import check_integer, check_number
+
+Ends = tuple[np.ndarray, np.ndarray]
 
 
 def listed(name: str, values: Any) -> tuple[float, ...]:
@@ -78,3 +80,27 @@ def draw(
     ends = (low - neutral) / spread, (high - neutral) / spread
     values = stats.truncnorm.rvs(*ends, loc=neutral, scale=spread, size=size, random_state=rng)
     return np.clip(values, low, high)
+
+
+def halve(
+    change: Callable[[np.ndarray], np.ndarray],
+    score: Callable[[np.ndarray], np.ndarray],
+    value: np.ndarray,
+    ends: Ends,
+    points: np.ndarray,
+    reached: np.ndarray,
+) -> Ends:
+    """Improve values, points and scores in place, and return halved intervals.
+
+    Shapes: `value` (n,), `ends` (n,), `points` (n, d), `reached` (n,); returns (n,).
+    """
+    low, high = ends
+    left, right = (low + value) / 2, (value + high) / 2
+    center, side = value.copy(), np.zeros(len(value), dtype=int)
+    for number, tried in ((-1, left), (1, right)):
+        z = change(tried)
+        scores = score(z)
+        better = scores > reached
+        points[better], reached[better], value[better] = z[better], scores[better], tried[better]
+        side[better] = number
+    return np.choose(side + 1, [low, left, center]), np.choose(side + 1, [center, right, high])
