@@ -13,7 +13,6 @@ from structinv.embeddings import GroupCDF
 from structinv.estimators import VirtualSVC
 from structinv.oracles import FDrop, Identity
 from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows, SomeRows
-from structinv.solvers.stored_planes import _arrays_of, _matrix_of
 from structinv.structures import Binary, Sequence
 from structinv.utils.matrices import check_indices
 
@@ -113,12 +112,6 @@ def test_partitions_of_dask_do_not_follow_broken_indices():
     partition = pytest.importorskip("structinv.dask.partition")
     with pytest.raises(ValueError, match="X must have indices from 0 to 5"):
         partition.checked_rows(change(counts()[0], "large"))
-
-
-def test_broken_indices_in_a_checkpoint_are_an_error():
-    arrays = _arrays_of("points", change(counts()[0], "large"))
-    with pytest.raises(ValueError, match="planes of a checkpoint must have indices from 0 to 5"):
-        _matrix_of("points", arrays)
 
 
 def test_broken_indices_in_a_model_file_are_an_error(tmp_path):

@@ -1,7 +1,6 @@
 """Checkpoints: killed fits continue from their file."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-import structinv
 from structinv import (
     InvariantLinearSVC,
     InvariantSVC,
@@ -28,7 +26,7 @@ from structinv.solvers import Status, checkpoint, loop
 from structinv.solvers.base import Record
 from structinv.utils.files import write_atomically
 
-from .covering import slow_unless
+from .covering import each_once, slow_unless
 from .platforms import posix_only
 from .problems import counts
 
@@ -58,8 +56,8 @@ def cut_short(monkeypatch):
             checks.append(Record(*values))
             return checks[-1]
 
-        def written(self, seconds, f, planes):
-            write(self, seconds, f, planes)
+        def written(self, seconds, state):
+            write(self, seconds, state)
             if len(checks) == n:
                 raise CutShortError
 
@@ -111,11 +109,12 @@ def test_a_fit_continues_from_its_checkpoint(tmp_path, cut_short, solver, oracle
     assert resumed.dual <= whole.primal * (1 + 1e-14)
     assert whole.dual <= resumed.primal * (1 + 1e-14)
     assert not path.exists()
-    # What was known when it was cut short is known again.
+    # The best function, and the bound of dual variables that are not those of planes, are known again.
     first = resumed.history[0]
     assert first.primal <= middle.primal * (1 + 1e-9)
-    assert first.dual >= middle.dual - 1e-6 * abs(middle.primal)
-    assert resumed.iterations <= whole.iterations
+    if solver == "frank_wolfe" and (oracle in ORACLES[:2] or isinstance(oracle, Shifts)):
+        assert first.dual >= middle.dual - 1e-6 * abs(middle.primal)
+        assert resumed.iterations <= whole.iterations
 
 
 SHIFTS = Shifts(1, shape=(3, 4))
@@ -180,10 +179,13 @@ def test_a_kernel_fit_continues_from_its_checkpoint(tmp_path, cut_short, machine
     assert not path.exists()
     first = resumed.history[0]
     assert first.iteration == 0
-    assert first.primal <= middle.primal * (1 + 1e-6)
+    if getattr(machine, "kernel", None) != "precomputed":
+        assert first.primal <= middle.primal * (1 + 1e-6)
     assert first.dual <= whole.primal * (1 + 1e-9)
-    # Smoothed losses have other slopes at the function that the slopes in the file make.
-    if solver != "newton-cg":
+    # Planes at the best function are not those of the fit. Smoothed losses have other slopes at the
+    # function that the slopes in the file make.
+    planes = getattr(machine, "cache_mb", 1.0) < 1e-3 or isinstance(machine.oracle, Rotations)
+    if solver in ("frank_wolfe", "dual-cd", "auto") and not planes:
         assert first.dual >= middle.dual - 1e-6 * abs(middle.primal)
 
 
@@ -196,41 +198,65 @@ def interrupted(path, oracle=None, **parameters):
     return model
 
 
+# Other fits that may continue from the file of a fit of FDrop(1).
 CHANGED = {
-    "X": lambda model, X, y: model.fit(X + 1, y),
-    "y": lambda model, X, y: model.fit(X, y[::-1]),
-    "sample_weight": lambda model, X, y: model.fit(X, y, np.full(len(y), 2.0)),
-    "C (was 1.0, is 2.0)": lambda model, X, y: model.set_params(C=2.0).fit(X, y),
-    "oracle": lambda model, X, y: model.set_params(oracle=FDrop(2)).fit(X, y),
-    "solver (was 'auto', is 'bmrm')": lambda model, X, y: model.set_params(solver="bmrm").fit(X, y),
-    "fit_intercept (was True, is False)": lambda model, X, y: model.set_params(fit_intercept=False).fit(
-        X, y
-    ),
-    "class_weight": lambda model, X, y: model.set_params(class_weight={"a": 2.0}).fit(X, y),
-    "C (was 1.0, is 3.0), oracle": lambda model, X, y: model.set_params(C=3.0, oracle=Box(1)).fit(X, y),
+    "rows": lambda model, X, y: (model, X[::-1], y),
+    "labels": lambda model, X, y: (model, X, y[::-1]),
+    "C": lambda model, X, y: (model.set_params(C=2.0), X, y),
+    "K": lambda model, X, y: (model.set_params(oracle=FDrop(3)), X, y),
+    "oracle": lambda model, X, y: (model.set_params(oracle=Box(0.1)), X, y),
+    "solver": lambda model, X, y: (model.set_params(solver="frank_wolfe"), X, y),
+    "loss": lambda model, X, y: (model.set_params(loss="squared_hinge"), X, y),
+    "class weights": lambda model, X, y: (model.set_params(class_weight={"a": 2.0}), X, y),
 }
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_checkpoint_of_another_fit_is_refused_with_the_differences(tmp_path, name):
+@pytest.mark.parametrize(("name", "solver"), each_once(list(CHANGED), SOLVERS[:3]))
+def test_another_fit_continues_with_valid_bounds(tmp_path, cut_short, name, solver):
+    path = tmp_path / "fit.npz"
+    X, y = counts()
+    model = InvariantLinearSVC(FDrop(1), solver=solver, tol=1e-9, random_state=0, checkpoint=path)
+    cut_short(model, X, y, 2)
+    model, rows, labels = CHANGED[name](model.set_params(tol=1e-3), X, y)
+    found = model.fit(rows, labels).solution_
+    fresh = clone(model).set_params(checkpoint=None).fit(rows, labels).solution_
+    assert found.status is Status.CONVERGED
+    assert found.dual <= fresh.primal * (1 + 1e-9)
+    assert fresh.dual <= found.primal * (1 + 1e-9)
+    assert not path.exists()
+
+
+REFUSED = {
+    "with 60 rows, not 59": lambda model, X, y: model.fit(X[1:], y[1:]),
+    "with another number of features": lambda model, X, y: model.fit(X[:, 1:], y),
+    "that of a InvariantLinearSVC, not of RepresenterClassifier": lambda model, X, y: (
+        RepresenterClassifier(checkpoint=model.checkpoint).fit(X, y)
+    ),
+}
+
+
+@pytest.mark.parametrize("difference", REFUSED)
+def test_checkpoint_of_other_sizes_is_refused_with_the_difference(tmp_path, difference):
     path = tmp_path / "fit.npz"
     model = interrupted(path)
     before = path.read_bytes()
     X, y = counts()
     with pytest.raises(ValueError, match="belongs to another fit") as told:
-        CHANGED[name](model, X, y)
-    assert f"with different {name};" in str(told.value)
+        REFUSED[difference](model, X, y)
+    assert difference in str(told.value)
     assert path.read_bytes() == before
     assert model.solution_.status is Status.TIME_LIMIT
 
 
-def test_another_version_is_refused(tmp_path, monkeypatch):
+def test_a_file_that_was_cut_is_refused(tmp_path):
     path = tmp_path / "fit.npz"
     model = interrupted(path)
-    this = re.escape(structinv.__version__)
-    monkeypatch.setattr("structinv.__version__", "9.9.9")
-    with pytest.raises(ValueError, match=rf"different structinv \(was '?{this}'?, is '?9\.9\.9'?\)"):
-        model.fit(*counts())
+    content = path.read_bytes()
+    for size in (len(content) - 1, len(content) // 2, 3):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match="is not a checkpoint file, or is damaged"):
+            model.fit(*counts())
+        assert path.read_bytes() == content[:size]
 
 
 @pytest.mark.parametrize("content", [b"", b"notes of mine", b"PK\x03\x04 half of an archive"])
@@ -247,8 +273,6 @@ def test_paths_and_intervals_are_checked_before_work(tmp_path):
     for path in (tmp_path, tmp_path / "absent" / "fit.npz"):
         with pytest.raises(ValueError, match="checkpoint must be a file in an existing folder"):
             InvariantLinearSVC(checkpoint=path).fit(X, y)
-    with pytest.raises(ValueError, match="checkpoint requires a solver that can continue an earlier"):
-        RepresenterClassifier(solver="cvxpy", checkpoint=tmp_path / "fit.npz").fit(X, y)
 
 
 def test_time_counts_from_the_first_start(tmp_path):
@@ -272,22 +296,6 @@ def test_a_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="could not be written: no space left"):
         model.fit(*counts())
     assert model.solution_.status is Status.CONVERGED
-
-
-def test_kernel_checkpoints_store_members_as_numbers_without_pickle(tmp_path):
-    # Ten times the pixels, and not a byte more: members have numbers, and evaluations slopes.
-    sizes = []
-    for side in (3, 30):
-        rng = np.random.default_rng(0)
-        X, y = rng.random((40, side**2)), np.arange(40) % 2
-        path = tmp_path / f"{side}.npz"
-        model = InvariantSVC(Shifts(1, shape=(side, side)), tol=0.0, C=1e-3, checkpoint=path)
-        with pytest.warns(ConvergenceWarning):
-            model.set_params(max_seconds=1e-9, random_state=0).fit(X, y)
-        with np.load(path, allow_pickle=False) as archive:
-            assert archive["points"].shape == (0, side**2)
-            sizes.append(sum(archive[name].nbytes for name in archive.files if name != "header"))
-    assert sizes[1] == sizes[0]
 
 
 REACH = {"size": 0.5, "calls": 0}

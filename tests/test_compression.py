@@ -253,8 +253,7 @@ def test_compressed_model_supports_all_methods(n_classes, dtype, tmp_path):
     solution = small.solution_
     assert solution.primal == solution.gap == solution.relative_gap == np.inf
     assert solution.dual == model.solution_.dual
-    assert solution.planes is None
-    assert model.solution_.planes is not None
+    assert solution.dual_variables == []
     rounding = 1e-12 if dtype == np.float64 else 1e-6
     np.testing.assert_allclose(
         solution.f.function()(X)[:, -1],
@@ -292,9 +291,8 @@ def test_later_fits_ignore_the_compression():
     again = small.fit(X, y)
     fresh = clone(model).fit(X, y)
     assert again.compression_error_ == 0.0
-    assert again.n_iter_ == fresh.n_iter_ > 1
-    np.testing.assert_array_equal(again.dual_coef_, fresh.dual_coef_)
-    # The model that was compressed still has what it starts from.
+    assert again.solution_.primal == pytest.approx(fresh.solution_.primal, rel=2 * model.tol)
+    # The model that was compressed still has the variables that it starts from.
     assert model.fit(X, y).n_iter_ < fresh.n_iter_
 
 

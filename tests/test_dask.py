@@ -185,9 +185,8 @@ def test_few_planes_do(monkeypatch, client, mails):
     X, y = mails
     blocks = blocks_of(X, y, [150, 250])
     optimum = InvariantLinearSVC(FDrop(3), C=1e-3, tol=1e-5, random_state=0).fit(X, y)
-    found = model_on(client, FDrop(3), warm_start=True).fit(blocks)
+    found = model_on(client, FDrop(3)).fit(blocks)
     check_bounds(found, optimum)
-    assert np.bincount(found.solution_.planes.blocks).max() <= 4
 
 
 def test_a_driver_without_memory_for_the_planes_is_refused(monkeypatch, client, mails):
@@ -196,19 +195,16 @@ def test_a_driver_without_memory_for_the_planes_is_refused(monkeypatch, client, 
     raises(client, "use solver='bmrm', or fewer features", blocks_of(X, y, [400]), error=MemoryError)
 
 
-def test_a_warm_start_goes_on_from_all_planes(client, mails):
+def test_a_warm_start_goes_on_from_the_weights(client, mails):
     X, y = mails
     model = model_on(client, FDrop(3), warm_start=True, tol=1e-2)
     blocks = blocks_of(X, y, [150, 250])
     first = model.fit(blocks).solution_
-    again = model.fit(blocks).solution_
-    assert again.iterations == 0
-    assert again.dual == pytest.approx(first.dual)
-    assert model.set_params(tol=1e-3).fit(blocks).solution_.history[0].dual >= first.dual * (1 - 1e-9)
-    # Planes have weights in them: with other ones nothing of them is used.
-    other = model.set_params(C=1e-4).fit(blocks).solution_
-    assert other.history[0].iteration > 0
-    assert other.relative_gap <= 1e-3
+    again = model.set_params(tol=1e-3).fit(blocks).solution_
+    assert again.history[0].primal <= first.primal * (1 + 1e-9)
+    assert again.relative_gap <= 1e-3
+    other = model.set_params(C=1e-4).fit(blocks)
+    check_bounds(other, InvariantLinearSVC(FDrop(3), C=1e-4, tol=1e-5, random_state=0).fit(X, y))
 
 
 def test_the_same_seed_and_partitions_give_the_same_bits(monkeypatch, client, mails):

@@ -243,7 +243,7 @@ def test_a_fit_goes_on_after_the_scheduler_was_lost(monkeypatch, threads, optimu
     with Client(processes=False, n_workers=1, set_as_default=False, **ONE_THREAD) as another:
         model = model_on(another, checkpoint=path).fit(PARTS)
     check_bounds(model, optimum)
-    assert model.solution_.history[0].dual > 0.5 * optimum.solution_.dual
+    assert model.solution_.history[0].primal < 2.0 * optimum.solution_.primal
     assert not path.exists()
 
 
@@ -252,7 +252,5 @@ def test_a_checkpoint_of_other_rows_is_refused(monkeypatch, threads, tmp_path):
     with pytest.warns(match="time limit"):
         model_on(threads, checkpoint=path, max_seconds=1e-6, tol=1e-9).fit(PARTS)
     assert path.exists()
-    with pytest.raises(ValueError, match="belongs to another fit, with different X"):
+    with pytest.raises(ValueError, match=r"belongs to another fit, with \d+ rows, not \d+; delete it"):
         model_on(threads, checkpoint=path).fit(PARTS[:5])
-    with pytest.raises(ValueError, match="with different C"):
-        model_on(threads, checkpoint=path).set_params(C=2.0).fit(PARTS)

@@ -243,14 +243,13 @@ def test_the_same_seed_and_partitions_give_the_same_bits(client):
     assert first.solution_.dual == second.solution_.dual
 
 
-def test_a_warm_start_goes_on_from_all_planes(client):
+def test_a_warm_start_goes_on_from_the_weights(client):
     X, y = sentences()
     model = model_on(client, Sequence(), FDrop(1), warm_start=True, tol=0.1)
     first = model.fit(pairs([8, 16], X, y)).solution_
     again = model.fit(pairs([8, 16], X, y)).solution_
-    assert again.iterations == 0
-    assert again.dual == pytest.approx(first.dual)
-    assert model.fit(pairs([8, 16], X[::-1], y[::-1])).solution_.history[0].dual < first.dual
+    assert again.history[0].primal <= first.primal * (1 + 1e-9)
+    assert again.status.value == "converged"
 
 
 def test_a_checkpoint_goes_on(monkeypatch, client, tmp_path):
@@ -271,8 +270,8 @@ def test_a_checkpoint_goes_on(monkeypatch, client, tmp_path):
     monkeypatch.undo()
     found = model.fit(pairs([8, 16], X, y)).solution_
     assert found.status.value == "converged"
-    assert found.history[0].dual >= reached.dual * (1 - 1e-9)
-    assert reached.dual > 0.5 * found.dual
+    assert found.history[0].primal <= reached.primal * (1 + 1e-9)
+    assert reached.dual <= found.primal
 
 
 def test_examples_in_memory_need_no_client():

@@ -1,4 +1,4 @@
-"""The contract of dual states, for every state: steps, values, planes, and starts."""
+"""The contract of dual states, for every state: steps, values, arrays, and starts."""
 
 import copy
 
@@ -7,10 +7,9 @@ import pytest
 
 from structinv.dual import TABLE, dual_state
 from structinv.dual.block_state import BlockState
-from structinv.dual.case import Case
 from structinv.dual.hull_state import HullState
 from structinv.dual.penalty_state import PenaltyState
-from structinv.dual.plane_cache import PlaneCache
+from structinv.dual.plane_cache import BatchedState
 from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.oracles.box_hull import BoxHull
 from structinv.solvers import FrankWolfe, Gap, Status, solve
@@ -46,20 +45,6 @@ def distance(space, f, g):
     return np.sqrt(max(gram[0, 0] - 2 * gram[0, 1] + gram[1, 1], 0.0) / (1.0 + gram[0, 0]))
 
 
-def assert_below(problem, planes):
-    """Planes lie below the losses at random functions, and where single planes are high."""
-    term, space = problem.terms[0], problem.space
-    normals, rng = term.planes(space, space.zeros()).normals, np.random.default_rng(2)
-    functions = [
-        space.combine(normals, size * rng.standard_normal(term.n_blocks)) for size in (0.1, 1.0, 10.0)
-    ]
-    functions += [space.combine(planes.normals, -100.0 * unit) for unit in np.eye(len(planes))[:20]]
-    for f in functions:
-        losses = term.values(space, f)[0]
-        heights = planes.offsets - space.scores(f, planes.normals)
-        assert np.all(heights <= losses[planes.blocks] + 1e-9 * (1 + np.abs(heights)))
-
-
 def test_every_state_has_a_case():
     # Penalties have no blocks, and blocks of rows have the states of their parts.
     others = {PenaltyState, BlockState}
@@ -85,47 +70,93 @@ def test_sweeps_raise_the_dual_and_move_f_as_the_variables(name):
         assert state.value(g) == pytest.approx(term.total(space, g), rel=1e-9)
 
 
+def started(problem, arrays, f, seed=1):
+    """A new state that starts from arrays at a function, and its part of f."""
+    state = state_of(problem, seed)
+    state.start(arrays, f)
+    return state, state.combination()
+
+
+def has_planes(state):
+    """Whether planes, which a start computes again, are more than the dual variables."""
+    return isinstance(state, BatchedState)
+
+
 @every_state
-def test_planes_are_averages_that_lie_below_the_losses(name):
+def test_arrays_bring_a_state_back(name):
+    problem, best = STATES[name].make()
+    state, f = swept(problem)
+    arrays, value = state.arrays(), dual(problem, state, f)
+    again, g = started(problem, arrays, f)
+    reached = dual(problem, again, g)
+    if not has_planes(state):
+        assert reached == pytest.approx(value, rel=1e-9)
+        assert distance(problem.space, f, g) < 1e-7
+        for own, kept in zip(again.arrays().values(), arrays.values(), strict=True):
+            np.testing.assert_allclose(own, kept, rtol=1e-9)
+    for _ in range(2):
+        again.sweep(g)
+    assert reached <= dual(problem, again, g) + 1e-9 <= best + 1e-6 * (1.0 + abs(best))
+
+
+@every_state
+def test_arrays_do_not_share_memory_with_the_state(name):
+    problem, _ = STATES[name].make()
+    state, f = swept(problem, 1)
+    arrays = state.arrays()
+    before = copy.deepcopy(arrays)
+    for _ in range(2):
+        state.sweep(f)
+    for own, kept in zip(arrays.values(), before.values(), strict=True):
+        np.testing.assert_array_equal(own, kept)
+
+
+def spoiled(arrays, rng):
+    """Arrays of the same form with other numbers, most of which are not feasible."""
+    found = {}
+    for name, array in arrays.items():
+        counts = name.endswith(".counts")
+        if array.dtype.kind == "f":
+            found[name] = array + rng.choice([0.0, 0.3, -2.0, 5.0], size=array.shape)
+        else:
+            found[name] = array if counts else array + rng.choice([0, 0, 1, -3, 40], size=array.shape)
+    return found
+
+
+@every_state
+@pytest.mark.parametrize("seed", range(3))
+def test_any_numbers_give_a_feasible_start(name, seed):
+    problem, best = STATES[name].make()
+    state, f = swept(problem)
+    arrays = {key: array.astype(np.int64) if array.dtype.kind in "iu" else array
+              for key, array in state.arrays().items()}  # fmt: skip
+    again, g = started(problem, spoiled(arrays, np.random.default_rng(seed)), f)
+    slack = 1e-6 * (1.0 + abs(best))
+    assert dual(problem, again, g) <= best + slack
+    # The variables stay feasible, and the state works with them.
+    for _ in range(8):
+        again.sweep(g)
+    assert distance(problem.space, g, again.combination()) < 1e-7
+    assert -slack <= dual(problem, again, g) <= best + slack
+
+
+@every_state
+def test_arrays_of_another_form_start_at_zero(name):
     problem, _ = STATES[name].make()
     state, f = swept(problem)
-    planes = state.planes()
-    assert np.all(planes.alphas >= 0)
-    assert np.all(np.bincount(planes.blocks, planes.alphas) <= 1 + 1e-9)
-    g, offset = planes.total(problem.space, problem.weights, problem.lower_bounds)
-    assert distance(problem.space, f, g) < 1e-7
-    assert offset == pytest.approx(state.offset, rel=1e-9)
-    assert_below(problem, planes)
-
-
-@every_state
-def test_planes_bring_a_state_back(name):
-    problem, best = STATES[name].make()
-    state, f = swept(problem)
-    again = state_of(problem)
-    again.restore(state.planes())
-    g = again.combination()
-    value = dual(problem, state, f)
-    assert dual(problem, again, g) >= value - 1e-9 * (1.0 + abs(value))
-    again.sweep(g)
-    assert value <= dual(problem, again, g) + 1e-9 <= best + 1e-6 * (1.0 + abs(best))
-
-
-@every_state
-def test_planes_of_a_list_start_a_state(name):
-    problem, best = STATES[name].make()
-    cache = PlaneCache(Case(problem.terms[0], problem.space), np.random.default_rng(0))
-    f = problem.space.zeros()
-    for _ in range(3):
-        cache.sweep(f)
-    state = state_of(problem)
-    state.restore(cache.planes())
-    g = state.combination()
-    value = dual(problem, state, g)
-    assert value <= best + 1e-6 * (1.0 + abs(best))
-    # Words of sequences are moved to other sets of edits, which may be worth less than nothing.
-    assert value > 0 or name == "chains"
-    assert_below(problem, state.planes())
+    arrays, zero = state.arrays(), state_of(problem, 1)
+    g = zero.combination()
+    others = [
+        {},
+        {key: array[1:] for key, array in arrays.items()},
+        {key: array[..., None] for key, array in arrays.items()},
+        {key: array.astype(complex) for key, array in arrays.items()},
+        {key: np.full(array.shape, np.nan) for key, array in arrays.items()},
+    ]
+    for given in others:
+        again, h = started(problem, given, f)
+        assert again.offset == zero.offset
+        assert distance(problem.space, g, h) == 0
 
 
 def moved(cases, setting, **options):
@@ -136,17 +167,15 @@ def moved(cases, setting, **options):
     ("here", "there", "setting", "options"),
     moved(HULLS, "binary", factor=2.0) + moved(LABELS, "multiclass", sparse=True),
 )
-def test_planes_of_another_set_are_moved_into_it(here, there, setting, options):
+def test_variables_of_another_set_are_clipped_to_it(here, there, setting, options):
     this, other = (objective(CASE[each].oracle, SETTING[setting], **options) for each in (here, there))
-    state = state_of(this)
-    state.restore(swept(other, 10)[0].planes())
-    f = state.combination()
+    earlier, g = swept(other, 10)
+    state, f = started(this, earlier.arrays(), g)
     best = optimum(here, setting, options.get("factor", 1.0))
     assert dual(this, state, f) <= best * (1 + 1e-7)
-    assert_below(this, state.planes())
-    if there == "identity":
+    if there == "identity" and here in ("fscale", "fdrop", "only_for", "box-radii"):
         # The rows are members of every set, so that nothing is lost.
-        assert distance(this.space, swept(other, 10)[1], f) < 1e-9
+        assert distance(this.space, g, f) < 1e-9
 
 
 # A larger set and a smaller one of the same shape.
@@ -158,15 +187,12 @@ SIZES = {
 
 
 @pytest.mark.parametrize("case", SIZES)
-def test_planes_of_another_size_are_moved_into_the_set(case):
+def test_variables_of_another_size_are_clipped_to_the_set(case):
     this, (larger, smaller) = objective(CASE[case].oracle, factor=2.0), SIZES[case]
     for oracle in (larger, smaller):
         other, f = swept(objective(oracle, factor=2.0), 10)
-        state = state_of(this)
-        state.restore(other.planes())
-        g = state.combination()
+        state, g = started(this, other.arrays(), f)
         assert dual(this, state, g) <= optimum(case, "binary", 2.0) * (1 + 1e-7)
-        assert_below(this, state.planes())
     assert distance(this.space, f, g) < 1e-7
 
 
@@ -212,7 +238,6 @@ def test_rows_of_other_labels_take_the_steps_of_unperturbed_rows(oracle, label):
     problem = objective(oracle.only_for(label), factor=2.0)
     state, f = swept(problem, 50)
     assert isinstance(state, HullState)
-    assert_below(problem, state.planes())
     upper, bound = problem.value(f).upper, dual(problem, state, f)
     assert bound == pytest.approx(upper, rel=1e-6)
     if label == 2:

@@ -25,10 +25,7 @@ from structinv.functionals import DirectionalDerivative, Gradient
 from structinv.kernels import Gaussian, OrbitMean, SetKernel, VicinalKernel
 from structinv.oracles import Box, FAdd, FDrop, Flip, Segment, TangentDerivative
 from structinv.rows import SlicedRows
-from structinv.solvers import FrankWolfe, solve
-from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Multilabel, Sequence
-from structinv.terms import Objective, WorstCase
+from structinv.structures import Multilabel, Sequence
 from structinv.utils.matrices import independent
 
 from . import estimator_cases
@@ -234,15 +231,12 @@ def test_overwritten_parameters_change_no_prediction():
         np.testing.assert_array_equal(method(X), before)
 
 
-def test_planes_of_the_rows_are_kept_for_a_warm_start_only():
+def test_dual_variables_are_kept_for_a_warm_start_only():
     X, y = estimator_cases.rows()
     model = InvariantLinearSVC(FDrop(1), solver="frank_wolfe", random_state=0).fit(X, y)
-    assert model.solution_.planes is None
-    objective = Objective(ExplicitSpace(4), [WorstCase(X, y, FDrop(1), Binary())])
-    with pytest.raises(ValueError, match="warm_start must be a solution with planes, got one without"):
-        solve(objective, FrankWolfe(), warm_start=model.solution_, random_state=0)
+    assert model.solution_.dual_variables == []
     again = clone(model).set_params(warm_start=True).fit(X, y)
-    assert len(again.solution_.planes) > 0
+    assert len(again.solution_.dual_variables[0]["taus"]) == len(y)
     assert again.fit(X, y).n_iter_ == 0
 
 

@@ -8,22 +8,18 @@ import numpy as np
 import pytest
 
 from structinv.dual import dual_state, refusals
-from structinv.dual.case import Case
 from structinv.dual.labeling_state import LabelingState
 from structinv.dual.labeling_steps import ascend_blocks
 from structinv.dual.plane_cache import PlaneCache
 from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian
 from structinv.oracles import Identity
-from structinv.solvers import BMRM, REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
-from structinv.solvers.stored_planes import packed, unpacked
-from structinv.solvers.warm_start import fitting, sound_start
+from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
-from structinv.utils.matrices import ALL_ROWS
 
 from .covering import each_once
 from .kernel_problems import KERNELS, features
@@ -128,10 +124,9 @@ def test_operations_are_those_of_dense_arrays():
     halves = space.scaled(space.stack([normals[[2, 0]], space.element(f)]), np.array([1.0, 3.0, -1.0]))
     mixing = np.array([[0, 0, 1], [3, 0, 0], -weights])
     np.testing.assert_allclose(space.gram(halves, normals), mixing @ gram, atol=1e-12)
-    assert space.points_and_factors(normals) is None
     other = pickle.loads(pickle.dumps(normals))
-    small, rows = space.compacted(normals)
-    np.testing.assert_allclose(small.gram(rows, rows), gram, atol=1e-12)
+    small, g = space.compacted(f)
+    assert small.dot(g, g) == pytest.approx(space.dot(f, f))
     np.testing.assert_allclose(other.pairwise, pairwise)
 
 
@@ -178,7 +173,7 @@ def test_other_structures_find_the_same_optimum_by_planes(name):
 @every_case
 def test_the_state_is_consistent_after_every_sweep(name):
     this = problem(name, KERNELS["gaussian"])
-    term, space, rng = this.terms[0], this.space, np.random.default_rng(1)
+    term, space = this.terms[0], this.space
     state = dual_state(term, space, np.random.default_rng(0))
     assert isinstance(state, LabelingState)
     f = space.zeros()
@@ -190,43 +185,6 @@ def test_the_state_is_consistent_after_every_sweep(name):
         whole = state.combination()
         np.testing.assert_allclose(f.values(), whole.values(), atol=1e-10)
         np.testing.assert_allclose(f.pairwise, whole.pairwise, atol=1e-10)
-    planes = state.planes()
-    total, offset = planes.total(space, term.weights, term.lower_bounds)
-    np.testing.assert_allclose(total.values(), f.values(), atol=1e-10)
-    np.testing.assert_allclose(total.pairwise, f.pairwise, atol=1e-10)
-    assert offset == pytest.approx(state.offset)
-    alphas = np.bincount(planes.blocks, planes.alphas)
-    assert np.all(alphas <= 1 + 1e-12)
-    # Planes lie below the losses of any function.
-    everywhere = term.planes(space, f).normals
-    for _ in range(5):
-        g = space.combine(everywhere, 2.0 * rng.standard_normal(len(everywhere)))
-        heights = planes.offsets - space.scores(g, planes.normals)
-        assert np.all(heights <= term.values(space, g)[0][planes.blocks] + 1e-10)
-    again = dual_state(term, space, np.random.default_rng(0))
-    again.restore(planes)
-    assert again.offset == pytest.approx(state.offset)
-    np.testing.assert_allclose(again.combination().values(), f.values(), atol=1e-10)
-    np.testing.assert_allclose(again.combination().pairwise, f.pairwise, atol=1e-10)
-
-
-def test_restore_leaves_out_planes_without_labeling_and_members():
-    this = problem("union", KERNELS["gaussian"])
-    term, space = this.terms[0], this.space
-    planes = solve(this, FrankWolfe(), Gap(1e-3), random_state=0).planes
-    foreign = space.atoms.add_points(np.ones((1, D)), np.zeros((1, 2), dtype=np.int64))
-    normals = planes.normals[ALL_ROWS]
-    normals.keys[normals.start[3]] = foreign[0]
-    normals.coefficients[normals.start[5]] *= 0.5
-    normals.pairwise = normals.pairwise.tolil()
-    normals.pairwise[7, 0] += 0.5
-    normals.pairwise = normals.pairwise.tocsr()
-    state = LabelingState(Case(term, space), np.random.default_rng(0))
-    state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.alphas))
-    kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
-    wanted, offset = planes.chosen(kept).total(space, term.weights, term.lower_bounds)
-    np.testing.assert_allclose(state.combination().values(), wanted.values(), atol=1e-12)
-    assert state.offset == pytest.approx(offset)
 
 
 @pytest.mark.parametrize("solver", ["frank_wolfe", "svmstruct", "bmrm"])
@@ -236,30 +194,15 @@ def test_solutions_start_their_problem_again(solver):
     for start in (cold, pickle.loads(pickle.dumps(cold)), compacted(first.space, cold)[1]):
         this = first if start is cold else problem("only_for-union", KERNELS["gaussian"])
         warm = solve(this, REGISTRY[solver](), Gap(1e-5), warm_start=start, random_state=0)
-        assert warm.iterations <= 1 + cold.iterations // 4
+        assert warm.iterations <= (0 if solver == "frank_wolfe" else 1 + cold.iterations)
         assert warm.primal == pytest.approx(cold.primal, rel=1e-4)
 
 
-def test_checkpoints_hold_the_transitions():
-    this = problem("only_for-union", KERNELS["gaussian"])
-    solution = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
-    again = problem("only_for-union", KERNELS["gaussian"])
-    f, planes = unpacked(again, packed(this, solution.f, solution.planes))
-    np.testing.assert_allclose(f.pairwise, solution.f.pairwise)
-    np.testing.assert_allclose(
-        planes.normals.pairwise.toarray(), solution.planes.normals.pairwise.toarray()
-    )
-    np.testing.assert_allclose(planes.offsets, solution.planes.offsets)
-
-
-def test_planes_of_a_smaller_set_start_a_larger_one():
+def test_members_of_a_smaller_set_start_a_larger_one():
     fewer = problem("identity", KERNELS["gaussian"])
     earlier = solve(fewer, FrankWolfe(), Gap(1e-5), random_state=0)
     this = problem("union", KERNELS["gaussian"])
-    assert FrankWolfe().checks_planes(this)
-    start = fitting(this, earlier)
-    start = sound_start(this, FrankWolfe(), start, same_oracle=False, same_sum=True)
-    solution = solve(this, FrankWolfe(), Gap(1e-6), warm_start=start, random_state=0)
+    solution = solve(this, FrankWolfe(), Gap(1e-6), warm_start=earlier, random_state=0)
     assert_brackets(solution, optimum("union", "gaussian"))
     assert solution.history[0].dual > 0
 
@@ -276,7 +219,6 @@ def test_unsupported_states_have_a_reason():
     rows = WorstCase(X, y, Identity(), Multiclass(), 1.0, rescaling="slack")
     own = KernelSpace(Gaussian(2.0), D, LABELS)
     assert "slack" in refusals(rows, own)["labelings"]
-    assert BMRM().checks_planes(this) is False
 
 
 def test_very_small_alphas_are_moved():

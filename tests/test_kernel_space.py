@@ -46,7 +46,6 @@ def test_operations_are_those_of_dense_arrays(representers, free_degree, cache_m
         loose, dense_loose = model.rows_of(*model.add_loose(2), [2, 0])
         (left, dense_left), (right, dense_right) = model.mixed(m), model.mixed(k)
         left, dense_left = space.stack([left, loose]), np.concatenate([dense_left, dense_loose])
-        assert space.accepts(left)
         wanted = model.products(dense_left, dense_right)
         np.testing.assert_allclose(space.gram(left, right), wanted, atol=1e-10)
         np.testing.assert_allclose(space.gram(right, left), wanted.T, atol=1e-10)
@@ -357,23 +356,25 @@ def test_only_columns_of_atoms_are_computed(solver):
 
 
 @pytest.mark.parametrize("representers", [False, True])
-def test_compacted_normals_are_the_same_function(representers):
+def test_compacted_and_adopted_functions_are_the_same(representers):
     model = Model(representers=representers)
     rows, dense = model.mixed(6)
     loose, more = model.rows_of(*model.add_loose(2), [1, 1])
     joined = model.space.stack([rows, loose])
-    space, same = model.space.compacted(joined)
-    assert space.accepts(same)
-    assert not model.space.accepts(same)
-    f, original = (each.combine(normals, np.ones(len(joined))) for each, normals in
-                   ((space, same), (model.space, joined)))  # fmt: skip
+    original = model.space.combine(joined, np.ones(len(joined)))
+    space, f = model.space.compacted(original)
+    back = model.space.from_arrays(space.arrays_of(f))
+    assert model.space.accepts(back)
+    again = model.space.adopted(back, [])
+    assert again.atoms is model.space.atoms
+    assert model.space.dot(again, original) == pytest.approx(model.space.dot(original, original))
     wanted = model.at(model.padded(dense).sum(axis=0) + more.sum(axis=0), f.free if representers else
                       np.zeros((0, 2)))  # fmt: skip
     np.testing.assert_allclose(f.function()(model.points), wanted[model.n_functionals :], atol=1e-10)
     assert space.dot(f, f) == pytest.approx(model.space.dot(original, original))
     if not representers:
-        assert len(space.atoms) == len(np.unique(joined.keys))
-        mine, theirs = (space.atoms.slots(same.keys), model.space.atoms.slots(joined.keys))
+        assert len(space.atoms) == len(f.support())
+        mine, theirs = f.support(), original.support()
         origins = space.atoms.origins[mine], model.space.atoms.origins[theirs]
         np.testing.assert_array_equal(*origins)
 

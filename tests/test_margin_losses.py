@@ -295,24 +295,25 @@ class TestEstimators:
         assert not hasattr(model, "coef_")
 
     @pytest.mark.parametrize("loss", SMOOTH)
-    def test_a_warm_start_is_between_fits_of_the_same_loss(self, loss):
+    def test_warm_starts_of_the_same_and_of_another_loss_have_valid_bounds(self, loss):
         model = InvariantLinearSVC(FDrop(1), loss=loss, C=5.0, warm_start=True, random_state=0)
-        first = model.fit(X, Y).n_iter_
-        assert model.fit(X, Y).n_iter_ == 0 < first
+        model.fit(X, Y)
         again = model.set_params(C=6.0, tol=1e-6).fit(X, Y).solution_
         fresh = InvariantLinearSVC(FDrop(1), loss=loss, C=6.0, tol=1e-6, random_state=0).fit(X, Y)
         assert again.primal == pytest.approx(fresh.solution_.primal, rel=2e-6)
         other = model.set_params(loss="hinge", tol=1e-3).fit(X, Y)
-        assert other.n_iter_ > 0
         assert other.solution_.dual <= fresh.set_params(loss="hinge").fit(X, Y).solution_.primal
 
-    def test_a_checkpoint_of_another_loss_is_refused(self, tmp_path):
+    def test_a_checkpoint_of_another_loss_has_valid_bounds(self, tmp_path):
         path = tmp_path / "checkpoint"
         options = {"checkpoint": path, "tol": 0.0, "max_seconds": 0.2, "random_state": 0}
         with pytest.warns(UserWarning, match="time limit|stalled"):
             InvariantLinearSVC(FDrop(1), loss="logistic", **options).fit(X, Y)
-        with pytest.raises(ValueError, match="loss"):
-            InvariantLinearSVC(FDrop(1), loss="squared_hinge", **options).fit(X, Y)
+        options |= {"tol": 1e-4, "max_seconds": None}
+        found = InvariantLinearSVC(FDrop(1), loss="squared_hinge", **options).fit(X, Y).solution_
+        fresh = InvariantLinearSVC(FDrop(1), loss="squared_hinge", tol=1e-4, random_state=0).fit(X, Y)
+        assert found.dual <= fresh.solution_.primal
+        assert fresh.solution_.dual <= found.primal
 
 
 def squared_hinges(w, constant, C, labels):

@@ -313,7 +313,7 @@ class TestFittedEstimators:
         for key in ("primal", "dual", "gap", "relative_gap", "status", "history", "iterations"):
             assert_same(getattr(model.solution_, key), getattr(again.solution_, key))
         assert again.solution_.status is model.solution_.status
-        assert again.solution_.planes is None
+        assert again.solution_.dual_variables == []
         if name == "linear":
             assert_same(model.solution_.f, again.solution_.f)
         else:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from structinv.solvers.barrier import Master, OuterProductRows
 from structinv.spaces import ExplicitSpace
 from structinv.terms.dense_planes import DensePlanes
-from structinv.terms.planes import PlaneSet, WorkingSet, room_for, simplex_ascent
+from structinv.terms.planes import WorkingSet, room_for, simplex_ascent
 from structinv.utils.ascent import ascend
 
 SPACE = ExplicitSpace(6)
@@ -189,29 +189,6 @@ def test_an_empty_working_set_is_valid():
     assert not np.any(working.combination())
     assert working.offset == 0.0
     np.testing.assert_array_equal(working.block_values(f)[0], [0.5, -0.25])
-
-
-def test_totals_of_plane_sets_under_other_weights():
-    normals, offsets, blocks, weights, lower_bounds = planes(3)
-    alphas = np.full(len(offsets), 0.1)
-    single = PlaneSet(normals, offsets, blocks, alphas)
-    f, offset = single.total(SPACE, weights, lower_bounds)
-    working = WorkingSet(SPACE, weights, lower_bounds)
-    working.add(normals, offsets, blocks, alphas)
-    np.testing.assert_allclose(f, working.combination())
-    assert offset == pytest.approx(working.offset)
-
-    summed = PlaneSet.of_sum(SPACE, f, offset, weights)
-    doubled, twice = summed.total(SPACE, 2 * weights, lower_bounds)
-    np.testing.assert_allclose(doubled, 2 * f)
-    assert twice == pytest.approx(2 * offset)
-    with pytest.raises(ValueError, match="proportional"):
-        summed.total(SPACE, weights + np.arange(4), lower_bounds)
-    with pytest.raises(ValueError, match="proportional"):
-        summed.total(SPACE, weights[:-1], lower_bounds[:-1])
-    with pytest.raises(ValueError, match="single blocks"):
-        summed.by_block()
-    assert single.by_block() is single
 
 
 def problem_of_one_block(seed, n, dimension):

@@ -17,7 +17,6 @@ from structinv.dual.plain_rows import TubeState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
-from structinv.solvers.warm_start import sound_start
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary, Layout
@@ -172,10 +171,10 @@ def test_steps_in_closed_form_raise_the_dual_to_the_optimum(form, dtype, interce
     assert state.value(f) == pytest.approx((wanted, wanted), rel=1e-12)
     assert primal - dual == pytest.approx(gap, abs=1e-6)
     assert gap <= 1e-6 * primal
-    planes = state.planes()
-    assert np.all((planes.alphas > 0) & (planes.alphas <= 1))
+    arrays = state.arrays()
+    assert np.all(np.abs(arrays["slopes"]) <= 1)
     other = TubeState(Case(term, space), np.random.default_rng(1))
-    other.restore(planes)
+    other.start(arrays, f)
     np.testing.assert_allclose(other.combination(), f, atol=1e-9)
     assert other.offset == pytest.approx(state.offset)
 
@@ -204,13 +203,14 @@ def test_targets_within_the_tube_need_no_function():
 @pytest.mark.parametrize("later", [FrankWolfe, SVMStruct])
 @pytest.mark.parametrize("earlier", [FrankWolfe, SVMStruct])
 @pytest.mark.parametrize("name", ["identity", "flip", "permutations"])
-def test_solvers_go_on_from_each_others_planes(name, earlier, later):
+def test_solvers_go_on_from_each_others_functions(name, earlier, later):
     problem = objective(ORBIT_CASE[name].oracle)
     first = solve(problem, earlier(), Gap(1e-7), random_state=0)
-    start = sound_start(problem, later(), first, same_oracle=True, same_sum=True)
-    again = solve(problem, later(), Gap(1e-4), start, random_state=0)
-    assert again.history[0].dual >= first.dual - 1e-6 * first.primal
-    assert again.iterations <= 2
+    again = solve(problem, later(), Gap(1e-4), first, random_state=0)
+    assert again.status is Status.CONVERGED
+    assert again.primal <= first.primal * (1 + 1e-9)
+    if earlier is later is FrankWolfe:
+        assert again.iterations == 0
 
 
 def test_what_speaks_of_labels_is_refused_by_name():

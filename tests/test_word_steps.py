@@ -137,32 +137,41 @@ def test_the_state_is_a_sum_of_planes_after_every_sweep(name, loss):
         if state.lost < 1e-12:
             # All that rows add together could be shared out between them.
             np.testing.assert_allclose(f, before, atol=1e-10)
-        planes = state.planes()
-        alphas = planes.alphas * term.weights[planes.blocks]
-        np.testing.assert_allclose(alphas @ planes.offsets, state.offset)
-        np.testing.assert_allclose(problem.space.combine(planes.normals, alphas), f, atol=1e-10)
-        if state.rest is not None or loss != "hinge":
+        if state.rest is not None:
             continue
-        points, x = signs[planes.blocks, None] * planes.normals.toarray()[:, :WORDS], X[planes.blocks]
+        # The state that would take over has the same dual point.
+        rest = state._successor()
+        np.testing.assert_allclose(rest.offset, state.offset)
+        np.testing.assert_allclose(rest.combination(), f, atol=1e-10)
+        if loss != "hinge" or not np.any(state.alphas):
+            continue
+        blocks = np.concatenate(
+            [batch[each.blocks] for batch, each in zip(rest.batches, rest.sets, strict=True)]
+        )
+        normals = sp.vstack([each.normals for each in rest.sets]).toarray()
+        points, x = signs[blocks, None] * normals[:, :WORDS], X[blocks]
         moved = points - x
         units = np.where(moved < 0, (edits.low - 1) * x, (edits.high - 1) * x)
         units = np.where((x == 0) | edits.present, edits.value, units)
         shares = np.divide(moved, units, out=np.zeros_like(moved), where=np.abs(moved) > 1e-10)
         assert np.all((shares >= -1e-9) & (shares <= 1 + 1e-9))
-        assert np.all(shares.sum(axis=1) <= edits.max_changes * changed[planes.blocks] + 1e-8)
+        assert np.all(shares.sum(axis=1) <= edits.max_changes * changed[blocks] + 1e-8)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_planes_that_are_not_sums_are_restored_as_planes(loss):
+def test_sums_that_cannot_be_shared_out_start_again(loss):
     # Short rows of many words: sums over rows cannot be shared out.
     X, y = rows(n=12, d=8, density=0.7, seed=3)
     problem = objective(FAdd(6).only_for(1), loss, data=(X, y), weights=3.0)
     found = solve(problem, FrankWolfe(), Gap(1e-8), random_state=0)
     assert found.status is Status.CONVERGED
     again = state_of(problem)
-    again.restore(found.planes)
+    again.start(found.dual_variables[0], found.f)
     f = again.combination()
-    assert again.offset - 0.5 * problem.space.dot(f, f) == pytest.approx(found.dual, rel=1e-6)
+    assert again.offset - 0.5 * problem.space.dot(f, f) <= found.primal
+    warm = solve(problem, FrankWolfe(), Gap(1e-8), warm_start=found, random_state=0)
+    assert warm.status is Status.CONVERGED
+    assert warm.primal == pytest.approx(found.primal, rel=1e-7)
 
 
 def test_parts_of_other_terms_in_f_are_unchanged():

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..dual.base import join_planes
-from ..solvers.base import Bounds, Solver
+from ..solvers.base import Bounds, Solver, Start
 from ..spaces.base import Element, Space
 from ..terms import Objective
 from ..terms.base import OutOfTime, Term
-from ..terms.planes import Planes, PlaneSet, WorkingSet
+from ..terms.planes import Planes, WorkingSet
 from ..utils.matrices import ALL_ROWS, Rows
 from .cluster import Call, Cluster, is_late
 from .group import Request, Response, pack, plane, respond, value
@@ -170,14 +169,15 @@ class MultiCutBundle(Solver):
         return 8.0 * ((2.0 * most + 5.0 * n_groups) * size + 3.0 * most**2)
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> BundleState:
         space, value = objective.space, objective.at_zero
         bundle = WorkingSet(space, objective.weights, objective.lower_bounds)
-        if planes is not None:
-            planes = planes.by_block()
-            bundle.add(planes.normals, planes.offsets, planes.blocks, planes.alphas.copy())
-        return BundleState(bundle, space.zeros(), value.upper, value.attained, int(rng.integers(2**31)))
+        state = BundleState(bundle, space.zeros(), value.upper, value.attained, int(rng.integers(2**31)))
+        if start is not None:
+            # The first planes are those at the given function.
+            state.f = start.f
+        return state
 
     def step(self, objective: Objective, state: BundleState) -> None:
         # Each group returns two planes; then the quadratic program is solved.
@@ -224,15 +224,6 @@ class MultiCutBundle(Solver):
             state.rounds = 0
             return Bounds(state.f, dual)
         return Bounds(state.best, dual, state.upper, state.attained)
-
-    def planes(self, objective: Objective, state: BundleState) -> PlaneSet:
-        bundle = state.bundle
-        used = np.flatnonzero(bundle.alphas > 0)
-        if bundle.normals is None or len(used) == 0:
-            return join_planes(objective.space, [])
-        return PlaneSet(
-            bundle.normals[used], bundle.offsets[used], bundle.blocks[used], bundle.alphas[used]
-        )
 
 
 def most_planes(n_groups: int, size: int) -> int:

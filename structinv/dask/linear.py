@@ -166,11 +166,10 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
         each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     warm_start : bool, default=False
-        Whether a fit starts from the planes of the last fit. A fit with other samples, labels, weights
-        or partitions starts from zero, with at most as many groups as the last fit.
+        Whether a fit starts from the weights of the last fit.
     checkpoint : str or path-like, optional
-        File with the planes of each group of partitions, from which a later fit continues. The later
-        fit has the same number of groups. A checkpoint of other data raises an error.
+        File with the best weights, from which a later fit continues. A checkpoint of another number of
+        samples or features raises an error.
     memory_limit : None
         Ignored.
     client : distributed.Client, optional
@@ -179,7 +178,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     Attributes
     ----------
     solution_ : Solution
-        Weights, bounds and history; ``solution_.planes`` is the sum of all planes.
+        Weights, bounds and history.
 
     See Also
     --------
@@ -235,7 +234,6 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             oracle,
             self._structure(len(classes)),
             np.ones(len(parts)),
-            fingerprinted=classes,
             learned={"classes_": classes},
             loss=self.loss,
             classes=classes,
@@ -272,7 +270,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     Attributes
     ----------
     solution_ : Solution
-        Weights, bounds and history; ``solution_.planes`` is the sum of all planes.
+        Weights, bounds and history.
 
     See Also
     --------
@@ -318,7 +316,6 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
             oracle,
             Regression(float(self.epsilon)),
             np.ones(len(X.facts)),
-            fingerprinted=mean,
             learned={"target_mean_": mean},
             target_mean=mean,
         )

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import dask.array as da
@@ -20,17 +18,14 @@ from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import InvariantEstimator
-from ..estimators.earlier_fit import OF_THE_WEIGHTS
 from ..estimators.fit_progress import with_callbacks
 from ..estimators.problem import Problem
 from ..estimators.resource_estimates import linear_functions
 from ..estimators.row_inputs import check_suits
 from ..oracles import InvarianceOracle
 from ..solvers import BMRM, Solution, Solver
-from ..solvers.checkpoint import blocks_of
 from ..spaces import ExplicitSpace
 from ..terms import Objective
-from ..terms.planes import PlaneSet
 from ..utils.fitted_state import learned_attributes
 from ..utils.resources import check_memory
 from .bundle import MultiCutBundle, PartitionedTerm
@@ -163,10 +158,6 @@ class DaskMachine(InvariantEstimator):
         vars(local).update(learned_attributes(self))
         return local
 
-    def _planes_ignore(self) -> frozenset[str]:
-        # Planes of partitions depend on the sample weights.
-        return OF_THE_WEIGHTS & {"solver"}
-
     def _check_rows(self, rows: DistributedRows, oracle: InvarianceOracle, n_features: int) -> None:
         """Raise an error if all weights are 0, or if the oracle does not support the rows."""
         check_suits(oracle, rows.sparse, n_features, "dense blocks")
@@ -179,7 +170,7 @@ class DaskMachine(InvariantEstimator):
     def _objective(self, problem: Problem) -> Objective:
         rows: DistributedRows = problem.rows
         space = self._space(problem)
-        n_groups = min(len(rows.facts), self._groups_before() or rows.cluster.n_threads)
+        n_groups = min(len(rows.facts), rows.cluster.n_threads)
         planes = 8.0 * 2 * n_groups * space.size
         if self.solver != "bmrm":
             planes = MultiCutBundle().memory(n_groups, space.size)
@@ -193,25 +184,8 @@ class DaskMachine(InvariantEstimator):
         sizes = np.array([n_rows[group].sum() for group in rows.bind(recipe, n_groups)])
         return Objective(space, [PartitionedTerm(rows.cluster, space.n_outputs, sizes, rows.dtype)])
 
-    def _groups_before(self) -> int | None:
-        """Return the number of groups of a checkpoint or of the last fit, or None."""
-        if self.checkpoint is not None and Path(self.checkpoint).exists():
-            return blocks_of(self.checkpoint)
-        earlier = getattr(self, "solution_", None) if self.warm_start else None
-        if earlier is None or earlier.planes is None or len(earlier.planes) == 0:
-            return None
-        summed = earlier.planes.summed
-        return int(earlier.planes.blocks.max()) + 1 if summed is None else len(summed)
-
     def _best_solver(self, objective: Any) -> tuple[Solver, str]:
         return MultiCutBundle(), "rows are in partitions"
-
-    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
-        super()._keep(problem, objective, solution)  # type: ignore[safe-super]
-        if not self.warm_start:
-            total = solution.planes.total(objective.space, objective.weights, objective.lower_bounds)
-            planes = PlaneSet.of_sum(objective.space, *total, objective.weights)
-            self.solution_ = replace(solution, planes=planes)
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Omit the check of the predictions, which would read all rows."""

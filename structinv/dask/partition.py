@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from ..estimators.earlier_fit import digest
 from ..estimators.parameters import checked_weights
 from ..estimators.problem import Problem
 from ..estimators.row_inputs import canonical
@@ -80,10 +79,6 @@ class Block:
     def ready(self, recipe: Recipe) -> Block:
         """Return the block with all features, which sparse rows may lack at the end."""
         return replace(self, X=widened(self.X, recipe.space.n_features))
-
-    def content(self) -> list[Any]:
-        """Return the content of the block, for a fingerprint."""
-        return [self.X, self.y, self.weights]
 
 
 def numbered_block(number: int, read: Callable[..., Block], given: Any) -> Block:
@@ -218,11 +213,6 @@ def check_consistent(facts_by_partition: Sequence[Facts]) -> dict[int, Facts]:
                 f"those of partition {first}"
             )
     return filled
-
-
-def fingerprint(block: Block) -> str:
-    """Return a digest of the block's content."""
-    return digest(block.content())
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,14 @@ from distributed import Client, Future
 
 from .cluster import Cluster, release
 from .group import grouped, prepare
-from .partition import Block, Facts, Recipe, check_consistent, facts, fingerprint, numbered_block
+from .partition import Block, Facts, Recipe, check_consistent, facts, numbered_block
 
 # Number of parts that one task of a reduction joins.
 FAN_IN = 16
 
 
 class DistributedRows:
-    """Context of rows, labels and weights in partitions, cached on workers.
-
-    Its pickle is a fingerprint of the data.
-    """
+    """Context of rows, labels and weights in partitions, cached on workers."""
 
     def __init__(self, client: Client, partitions: Sequence[tuple[Any, ...]]) -> None:
         self.cluster = Cluster(client)
@@ -121,11 +118,6 @@ class DistributedRows:
         # From here on only the groups contain the rows.
         self._release_blocks()
         return members
-
-    def __getstate__(self) -> dict[str, Any]:
-        submit = self.cluster.client.submit
-        digests = [submit(fingerprint, block, pure=False) for block in self._blocks]
-        return {"shape": self.shape, "partitions": self.cluster.computed(digests)}
 
 
 def cut_evenly(sizes: np.ndarray, n_groups: int) -> list[np.ndarray]:

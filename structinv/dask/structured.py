@@ -108,10 +108,6 @@ class ExampleBlock(Block):
             return block
         return replace(block, X=with_columns(self.X, columns, learned.vocabulary))
 
-    def content(self) -> list[Any]:
-        layout = None if self.layout is None else self.layout.compared_fields()
-        return [*super().content(), layout, self.position_weight, self.columns]
-
     def examples(self, X: Matrix) -> Examples:
         """Return the examples, with rows in the form of the oracle."""
         assert self.layout is not None
@@ -276,7 +272,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
     Attributes
     ----------
     solution_ : Solution
-        Weights, bounds and history; ``solution_.planes`` is the sum of all planes.
+        Weights, bounds and history.
 
     See Also
     --------
@@ -417,7 +413,6 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
             oracle,
             structure,
             np.ones(len(parts)),
-            fingerprinted=classes,
             learned=self._known(classes, n_features, None if names is None else list(names), vectorizer),
             classes=classes,
         )

@@ -11,17 +11,16 @@ import scipy.sparse as sp
 
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
-from ..spaces.tensor_rows import ComputedRows
-from ..terms.planes import PlaneSet
 from ..terms.worst_case import WorstMargin
 from ..utils.matrices import add_combinations, scale_rows, with_data
+from ..utils.row_arrays import Arrays
 from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
 from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
 from .case import Case
 from .margin_state import MarginState
-from .margin_steps import HINGE, KINDS, SQUARED_HINGE
-from .plane_cache import PlaneCache
+from .margin_steps import KINDS
+from .plane_cache import BatchedState, PlaneCache
 
 # A sweep is slow if it gains less than this fraction of the gap, or less than the distribution loses;
 # and the maximum number of consecutive slow sweeps.
@@ -71,20 +70,17 @@ class AdditionState(FocusedSweeps, DualState):
     of a row therefore includes the additions of all rows; see `addition_steps`. All rows of a sign share
     one threshold, which needs only sums over rows. A step is exact while features keep their state.
 
-    `combination` and `planes` distribute these sums over the rows, so that they return a sum of planes.
-    Between these calls, `f` includes the sums themselves. A part of the sums may remain, if rows already
+    `combination` distributes these sums over the rows, so that it returns a sum of planes. Between its
+    calls, `f` includes the sums themselves. A part of the sums may remain, if rows already
     have many of the features. This lowers the dual value by at most `lost`.
 
-    The state hands over to a few planes per row, `PlaneCache` or `MarginState`, in three cases:
+    The state hands over to a few planes per row, `PlaneCache` or `MarginState`, in two cases:
 
     - The distribution loses more than the gap of the last sweep.
     - More than 15 consecutive sweeps are slow: the dual rises by less than the distribution loses, or by
       less than 3e-4 of the gap.
-    - `restore` receives planes with a larger dual value than this state reaches with the same dual
-      variables, or planes without known dual variables.
     """
 
-    checks_planes = True
     packs = False
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -119,7 +115,7 @@ class AdditionState(FocusedSweeps, DualState):
         # Gap and increase of the dual in the last sweep, and loss by the distribution over rows.
         self.gap, self.rise, self.lost = np.inf, np.inf, 0.0
         self.slow_sweeps = 0
-        self.rest: DualState | None = None
+        self.rest: BatchedState | None = None
 
     def _changes(self, case: Case) -> Any:
         """Return the oracle's description of its edits."""
@@ -144,7 +140,6 @@ class AdditionState(FocusedSweeps, DualState):
         if self.rest is None and (self.lost > self.gap or self.slow_sweeps > _MOST_SLOW):
             f[: len(self.pushed)] -= self.pushed - self._shared_push()
             self.rest = self._successor()
-            self.rest.restore(self._own_planes())
         if self.rest is not None:
             found = self.rest.sweep(f, out_of_time)
             self.converged = self.rest.converged
@@ -325,61 +320,39 @@ class AdditionState(FocusedSweeps, DualState):
         """Return rows without additions, for a dual variable of 1."""
         return self.additions.rows[active]
 
-    def planes(self) -> PlaneSet:
-        # Only rows with a plane other than the null plane.
-        return self._own_planes() if self.rest is None else self.rest.planes()
+    def arrays(self) -> Arrays:
+        if self.rest is not None:
+            return {**self._own_arrays(), **self.rest.arrays()}
+        return self._own_arrays()
 
-    def _own_planes(self) -> PlaneSet:
-        """Return planes of all rows with a positive dual variable, with normals computed on access."""
-        active = np.flatnonzero(self.alphas > 0)
-        shares, alphas, ones = self._shared_out(), self.alphas[active], np.ones(len(active))
+    def _own_arrays(self) -> Arrays:
+        """Return the dual variables of this state itself."""
+        return {"taus": self.alphas.copy()}
 
-        def make(some: np.ndarray) -> sp.csr_matrix:
-            added = shares[some] @ sp.diags(self.additions.value)
-            rows, signs = self._rows(some), self.signs[some]
-            given = scale_rows(added, 1.0 / (self.weights[some] * self.alphas[some])).astype(rows.dtype)
-            return self.space.with_constants(scale_rows(rows + given, signs), signs)
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        low, high = self.loss.domain()
+        self.alphas = np.clip(arrays["taus"], -high, -low)
+        self._start_rows(arrays)
+        self._count()
+        u = self._of_rows()
+        self._settle(u)
+        self._push(u)
+        return 0
 
-        offsets, slopes, of_planes = ones, ones, alphas
-        if self.kind != HINGE:
-            offsets, slopes, of_planes = -self.loss.conjugate(-alphas), alphas, ones
-        normals = ComputedRows(make, self.space.stride, active, slopes[:, None])
-        return PlaneSet(normals, offsets, active, of_planes)
+    def _start_rows(self, arrays: Arrays) -> None:
+        """Set further variables of the rows; none by default."""
 
-    def restore(self, planes: PlaneSet) -> None:
-        # Only the dual variables are restored, unless the planes have a larger dual value.
-        rest = self._successor()
-        rest.restore(planes)
-        alphas = self._alphas_of(planes)
-        if alphas is not None:
-            self._take_over(alphas, planes)
-            self._count()
-            u = self._of_rows()
-            self._settle(u)
-            self._push(u)
-        if alphas is None or self._dual_of(self) < (1.0 - 1e-9) * self._dual_of(rest):
-            self.rest = rest
-
-    def _successor(self) -> DualState:
-        """Return a state with lists of planes, which supports any oracle."""
+    def _successor(self) -> BatchedState:
+        """Return a state with lists of planes of the rows, with these dual variables."""
         kind = MarginState if isinstance(self.term, WorstMargin) else PlaneCache
-        return kind(self.case, self.rng)
-
-    def _take_over(self, alphas: np.ndarray, planes: PlaneSet) -> None:
-        """Set the dual variables, and further values from planes."""
-        self.alphas = alphas
-
-    def _dual_of(self, state: DualState) -> float:
-        f = state.combination()
-        return state.offset - 0.5 * self.space.dot(f, f)
-
-    def _alphas_of(self, planes: PlaneSet) -> np.ndarray | None:
-        """Return the sum of slopes of each row's planes, or None if it cannot be determined."""
-        slopes = planes.offsets
-        if self.kind != HINGE:
-            separated = self.space.points_and_factors(planes.normals)
-            if separated is None:
-                return None
-            slopes = separated[1]
-        alphas = np.bincount(planes.blocks, planes.alphas * slopes, minlength=len(self.alphas))
-        return np.maximum(alphas, 0.0) if self.kind == SQUARED_HINGE else np.clip(alphas, 0.0, 1.0)
+        rest = kind(self.case, self.rng)
+        active = np.flatnonzero(self.alphas > 0)
+        added = scale_rows(
+            self._shared_out()[active] @ sp.diags(self.additions.value),
+            1.0 / (self.weights[active] * self.alphas[active]),
+        )
+        rows = self._rows(active)
+        normals = self.space.normals(rows + added.astype(rows.dtype), self.signs[active, None])
+        offsets = np.zeros(len(active)) if kind is MarginState else np.ones(len(active))
+        rest.take_over(normals, offsets, active, self.alphas[active])
+        return rest

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from ..spaces.base import Element, Space
 from ..terms.base import OutOfTime, never
-from ..terms.planes import PlaneSet, WorkingSet
+from ..terms.planes import WorkingSet
 from ..utils.matrices import Matrix
+from ..utils.row_arrays import Arrays, fitting
 
 # Dual variables have converged if no plane was added and at most this fraction of the gap is left.
 CONVERGED_SHARE = 0.01
@@ -31,20 +32,42 @@ class DualState(ABC):
     cases that satisfy their requirements in the table.
     """
 
+    # Whether the dual variables of a row do not depend on those of other rows, and its visits neither.
+    packs: bool = True
+    packs_rows: bool = False
+    # Whether `value` is faster than the oracle.
+    quick_value: bool = False
+    adds_planes: bool = True
+
     term: Any
     space: Any
     converged: bool = False
-    adds_planes: bool = True
-    checks_planes: bool = False
-    packs: bool = True
-    packs_rows: bool = False
-    quick_value: bool = False
     primal: Element | None = None
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """Return copies of the dual variables, in the form of `row_arrays`."""
+
+    def start(self, arrays: Arrays, f: Element) -> int:
+        """Start from dual variables, clipped to the feasible set of the present term.
+
+        Arrays of another form are left out, so that a new state starts at zero. States with planes
+        compute them at `f`. Return the number of rows for which oracles were called.
+        """
+        return self._start(fitting(arrays, self.arrays()), f)
+
+    @abstractmethod
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        """Start from arrays of the right form."""
 
     @property
     @abstractmethod
     def offset(self) -> float:
         """Linear part of the dual."""
+
+    @abstractmethod
+    def combination(self) -> Element:
+        """Recompute the part of `f` of this term; later sweeps continue from it."""
 
     @abstractmethod
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
@@ -54,28 +77,13 @@ class DualState(ABC):
         """Return the value of the term at `f`."""
         return self.term.total(self.space, f)
 
-    @abstractmethod
-    def combination(self) -> Element:
-        """Recompute the part of `f` of this term; later sweeps continue from it."""
-
-    @abstractmethod
-    def planes(self) -> PlaneSet:
-        """Return planes with their dual variables."""
-
-    @abstractmethod
-    def restore(self, planes: PlaneSet) -> None:
-        """Start from planes of the same blocks."""
-
     def pack(self) -> Any:
-        """Return the data from which a new state of the same case can continue.
-
-        The data can be pickled, and does not share memory with the rows.
-        """
-        return self.planes()
+        """Return what another state of this run needs in addition to `arrays`, or None."""
+        return None
 
     def unpack(self, packed: Any) -> None:
-        """Continue from packed data."""
-        self.restore(packed)
+        """Continue from the result of `pack`, which is not None."""
+        raise NotImplementedError(f"{type(self).__name__} packs no more than its dual variables")
 
 
 def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:
@@ -90,20 +98,6 @@ def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
     for part in parts:
         f += part.combination()
     return f
-
-
-def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
-    """Concatenate plane sets."""
-    if not parts:
-        empty = space.element(space.zeros())[:0]
-        return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
-    return PlaneSet(
-        space.stack([part.normals for part in parts]),
-        np.concatenate([part.offsets for part in parts]),
-        np.concatenate([part.blocks for part in parts]),
-        np.concatenate([part.alphas for part in parts]),
-        slopes={block: slopes for part in parts for block, slopes in part.slopes.items()},
-    )
 
 
 class FocusedSweeps(ABC):

@@ -14,16 +14,21 @@ import scipy.sparse as sp
 
 from ..spaces.base import Element
 from ..terms.blockwise_term import BlockwiseTerm
-from ..terms.planes import PlaneSet
-from ..utils.packed_rows import PackedRows
+from ..utils.row_arrays import (
+    Arrays,
+    fitting,
+    has_rows,
+    join_rows,
+    nbytes,
+    put_rows,
+    take_rows,
+    zero_rows,
+)
 from .base import FOCUSED_PASSES, DualState, OutOfTime, never
 from .case import Case
 
 if TYPE_CHECKING:
     from ..terms import WorstCase
-
-# Initial dual variable of the plane of an earlier run.
-FIRST_ALPHA = 0.8
 
 
 class PackedStore:
@@ -51,8 +56,8 @@ class PackedStore:
         return pickle.loads(self._path(number).read_bytes())
 
     def __setitem__(self, number: int, packed: Any) -> None:
-        content = b"" if isinstance(packed, PackedRows) else pickle.dumps(packed, protocol=5)
-        size = packed.nbytes if isinstance(packed, PackedRows) else len(content)
+        content = b"" if isinstance(packed, dict) else pickle.dumps(packed, protocol=5)
+        size = nbytes(packed) if isinstance(packed, dict) else len(content)
         others = self.in_memory - self._sizes[number]
         if others + size > self.most_bytes:
             self._write(number, content or pickle.dumps(packed, protocol=5))
@@ -100,9 +105,6 @@ class BlockState(DualState):
 
     Rows with a large gap stay in memory, and are visited several times before the next pass (selective
     block minimization, Chang and Roth 2011).
-
-    After a warm start, the planes of the earlier run are a single plane. It has one dual variable
-    ("share"), which never increases. The rows have the rest.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -119,9 +121,8 @@ class BlockState(DualState):
             )
         self.packs_rows, self.quick_value = kind.packs_rows, kind.quick_value
         self.rng = rng
-        # Packed variables of each strip. States that do not pack rows store a block with its first
-        # strip.
-        self.packed = PackedStore(len(self.term.strips), self.term.sizes.packed)
+        # Dual variables of each strip. After these, planes of blocks, by their first strip.
+        self.packed = PackedStore(2 * len(self.term.strips), self.term.sizes.packed)
         self.groups = self._random_blocks()
         # Sum of all offsets.
         self.rows_offset = 0.0
@@ -130,16 +131,15 @@ class BlockState(DualState):
         self.gap = 0.0
         # None after a sweep that was interrupted by an error or Ctrl-C. It is then recomputed.
         self.sum: Element | None = self.space.zeros()
-        # Normal and offset of the earlier run's plane, and its dual variable.
-        self.earlier: tuple[Element, float] = (self.space.zeros(), 0.0)
-        self.earlier_alpha = 0.0
+        # Dual variables and function of an earlier run, for blocks that were not visited yet.
+        self.earlier: tuple[Arrays, Element] | None = None
 
     def _case(self, part: WorstCase) -> Case:
         return Case(part, self.space, self.plane_tol, self.choose)
 
     @property
     def offset(self) -> float:
-        return float(self.earlier_alpha * self.earlier[1] + self.rows_offset)
+        return float(self.rows_offset)
 
     def _random_blocks(self) -> list[np.ndarray]:
         """Return random blocks, as the numbers of their strips."""
@@ -149,40 +149,39 @@ class BlockState(DualState):
     def _states(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield the strips and the dual state of each block."""
         for strips, part in zip(self.groups, self.term.parts(self.groups), strict=True):
-            yield strips, self._state(self._weighed(part), self._packed(strips))
+            planes = self.packed[len(self.term.strips) + strips[0]]
+            if self.packed[strips[0]] is None:
+                state = self._state(part)
+                if self.earlier is not None:
+                    arrays, f = self.earlier
+                    state.start(take_rows(arrays, self.term.rows_in(strips)), f)
+            elif planes is None:
+                state = self._state(part, join_rows([self.packed[strip] for strip in strips]))
+            else:
+                state = self._state(part)
+                state.unpack(planes)
+            yield strips, state
 
-    def _packed(self, strips: np.ndarray) -> Any:
-        """Return the packed variables of a block; None before its first visit."""
-        if not self.packs_rows or self.packed[strips[0]] is None:
-            return self.packed[strips[0]]
-        return PackedRows.join([self.packed[strip] for strip in strips])
+    def _pack(self, strips: np.ndarray, state: Any) -> Arrays:
+        """Store the variables of a block by strips, and its planes if it has some."""
+        found = state.arrays()
+        ends = np.cumsum(np.diff(self.term.strip_edges)[strips])
+        for strip, rows in zip(strips, np.split(np.arange(ends[-1]), ends[:-1]), strict=True):
+            self.packed[strip] = take_rows(found, rows)
+        if (planes := state.pack()) is not None:
+            self.packed[len(self.term.strips) + strips[0]] = planes
+        return found
 
-    def _pack(self, strips: np.ndarray, packed: Any) -> None:
-        if not self.packs_rows:
-            self.packed[strips[0]] = packed
-            return
-        first = 0
-        for strip in strips:
-            after = first + self.term.strips[strip].stop - self.term.strips[strip].start
-            self.packed[strip] = packed.take(np.arange(first, after))
-            first = after
-
-    def _weighed(self, part: WorstCase) -> WorstCase:
-        part.weights = (1.0 - self.earlier_alpha) * part.weights
-        return part
-
-    def _state(self, part: WorstCase, packed: Any) -> Any:
-        """Return the dual state of some rows, from packed variables if there are any."""
+    def _state(self, part: WorstCase, arrays: Arrays | None = None) -> Any:
+        """Return the dual state of some rows, from stored variables if there are any."""
         case = self._case(part)
         state = self.choose(case)(case, self.rng)
-        if packed is not None:
-            state.unpack(packed)
+        if arrays is not None:
+            state._start(arrays, self.space.zeros())
         return state
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         # Several passes over the rows in memory, then one pass over all blocks.
-        if self.earlier_alpha == 1.0:
-            self._reduce_earlier_alpha(f)
         start, before, self.sum = f.copy(), self.sum, None
         visits, room = self._revisit(f, out_of_time), self.term.sizes.kept
         if self.packs_rows and np.isfinite(self.gap):
@@ -191,7 +190,7 @@ class BlockState(DualState):
             self.groups = [self.groups[k] for k in self.rng.permutation(len(self.groups))]
         # Infinite until the pass is complete, because an error or Ctrl-C leaves unvisited blocks.
         self.gap = np.inf
-        total, gap, rows_offset = self.earlier_alpha * self.earlier[0], 0.0, 0.0
+        total, gap, rows_offset = self.space.zeros(), 0.0, 0.0
         for strips, state in self._states():
             if out_of_time():
                 gap = np.inf
@@ -199,8 +198,7 @@ class BlockState(DualState):
             offset = state.offset
             visit = state.visit_all if self.packs_rows else state.sweep
             own, rows = visit(f, out_of_time)
-            packed = state.pack()
-            self._pack(strips, packed)
+            packed = self._pack(strips, state)
             self.rows_offset += state.offset - offset
             gap, visits, rows_offset = gap + own, visits + rows, rows_offset + state.offset
             total += state.combination()
@@ -208,16 +206,15 @@ class BlockState(DualState):
                 room -= self._cache_rows(strips, state, packed, room)
         self.gap = gap
         if np.isfinite(gap):
-            self.sum, self.rows_offset = total, rows_offset
-            self._lower_earlier_alpha(f)
+            self.sum, self.rows_offset, self.earlier = total, rows_offset, None
         elif before is not None:
             # Add the changes of this sweep so far.
             self.sum = before + (f - start)
         return gap, visits
 
-    def _cache_rows(self, strips: np.ndarray, state: Any, packed: PackedRows, room: int) -> int:
+    def _cache_rows(self, strips: np.ndarray, state: Any, packed: Arrays, room: int) -> int:
         """Store the rows of a block with a large gap; return their number of stored values."""
-        X, gaps = state.term.X, packed.arrays[0]
+        X, gaps = state.term.X, packed["gaps"]
         rows = np.flatnonzero(gaps > state.far_off * gaps.mean())
         sizes = np.diff(X.indptr)[rows] if sp.issparse(X) else np.full(len(rows), X.shape[1])
         if sizes.sum() > room:
@@ -226,8 +223,8 @@ class BlockState(DualState):
         if len(rows) == 0:
             return 0
         some, numbers = X[rows], self.term.rows_in(strips)[rows]
-        part = self._weighed(self.term.of_rows(some, numbers))
-        self.cached.append(CachedRows(numbers, self._state(part, packed.take(rows))))
+        part = self.term.of_rows(some, numbers)
+        self.cached.append(CachedRows(numbers, self._state(part, take_rows(packed, rows))))
         return int(some.nnz if sp.issparse(some) else some.size)
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
@@ -257,62 +254,47 @@ class BlockState(DualState):
         """Write the variables of rows in memory into those of their strips."""
         edges = self.term.strip_edges
         strips = np.searchsorted(edges, cached.rows, side="right") - 1
-        packed = cached.state.pack()
+        packed = cached.state.arrays()
         for strip in np.unique(strips):
             selected = np.flatnonzero(strips == strip)
-            places = cached.rows[selected] - edges[strip]
-            self.packed[strip] = self.packed[strip].put(places, packed.take(selected))
-
-    def _reduce_earlier_alpha(self, f: Element) -> None:
-        """Reduce the dual variable of the earlier run's plane, so that rows can get planes."""
-        self.earlier_alpha = FIRST_ALPHA
-        self.sum = self.earlier_alpha * self.earlier[0]
-        f += self.sum - self.earlier[0]
-
-    def _lower_earlier_alpha(self, f: Element) -> None:
-        """Lower the dual variable of the earlier run's plane to its optimum, but do not raise it."""
-        if self.earlier_alpha == 0.0:
-            return
-        assert self.sum is not None
-        normal, offset = self.earlier
-        rest = 1.0 - self.earlier_alpha
-        rows, rows_offset = (self.sum - self.earlier_alpha * normal) / rest, self.rows_offset / rest
-        direction = normal - rows
-        square, gain = (
-            self.space.dot(direction, direction),
-            offset - rows_offset - self.space.dot(direction, rows),
-        )
-        earlier_alpha = min(self.earlier_alpha, max(0.0, gain / square)) if square > 0 else 0.0
-        change = (earlier_alpha - self.earlier_alpha) * direction
-        f += change
-        self.sum = self.sum + change
-        self.rows_offset *= (1.0 - earlier_alpha) / rest
-        self.earlier_alpha = earlier_alpha
-        # The weights of the rows in memory depend on the old share.
-        self.cached = []
+            places, n_rows = cached.rows[selected] - edges[strip], edges[strip + 1] - edges[strip]
+            self.packed[strip] = put_rows(
+                self.packed[strip], places, take_rows(packed, selected), n_rows
+            )
 
     def value(self, f: Element) -> tuple[float, float]:
-        if self.earlier_alpha == 1.0:
-            return self.term.total(self.space, f)
-        each = [state.value(f) for _, state in self._states()]
-        above, reached = (sum(side) / (1.0 - self.earlier_alpha) for side in zip(*each, strict=True))
+        above, reached = (
+            sum(side) for side in zip(*(s.value(f) for _, s in self._states()), strict=True)
+        )
         return above, reached
 
     def combination(self) -> Element:
         # A complete sweep has stored it, so that no block is read again.
         if self.sum is None:
-            self.sum = self.earlier_alpha * self.earlier[0]
+            self.sum, self.rows_offset = self.space.zeros(), 0.0
             for _, state in self._states():
                 self.sum += state.combination()
+                self.rows_offset += state.offset
         return self.sum.copy()
 
-    def planes(self) -> PlaneSet:
-        # One plane, of the sum of all rows.
-        return PlaneSet.of_sum(self.space, self.combination(), self.offset, self.term.weights)
+    def arrays(self) -> Arrays:
+        earlier = {} if self.earlier is None else self.earlier[0]
+        visited = np.array(
+            [k for k in range(len(self.term.strips)) if self.packed[k] is not None], dtype=int
+        )
+        if len(visited) == 0:
+            return earlier
+        found, rows = join_rows([self.packed[k] for k in visited]), self.term.rows_in(visited)
+        others = np.setdiff1d(np.arange(len(self.term.weights)), rows)
+        first = fitting(earlier, zero_rows(found, len(self.term.weights)))
+        both = join_rows([found, take_rows(first, others)])
+        return take_rows(both, np.argsort(np.r_[rows, others]))
 
-    def restore(self, planes: PlaneSet) -> None:
-        # The plane of the sum of all rows.
-        normal, offset = planes.total(self.space, self.term.weights, self.term.lower_bounds)
-        self.earlier = normal, float(offset)
-        self.earlier_alpha = 1.0
-        self.sum = self.earlier[0].copy()
+    def start(self, arrays: Arrays, f: Element) -> int:
+        # Blocks start at their first visit.
+        if arrays and has_rows(arrays, len(self.term.weights)):
+            self.earlier, self.sum = (arrays, f), None
+        return 0
+
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        return self.start(arrays, f)

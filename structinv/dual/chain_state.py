@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..spaces.base import Element
-from ..terms.planes import PlaneSet
 from ..utils.matrices import add_combinations, longest_row, ranges
 from . import chain_steps
 from .case import Case
-from .labeled_rows import labeled_rows
 from .sequence_state import SequenceState
 
 
@@ -120,13 +118,15 @@ class ChainState(SequenceState):
         np.subtract.at(table, (indices[entries], other[own]), changes)
         return f
 
-    def planes(self) -> PlaneSet:
-        # Normals are computed from labelings on access.
+    def _listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         blocks, slots, _, places = self._used()
         labels, alphas, edits = self._stored[3:]
-        edits = edits.reshape(len(labels), self._changes[0])[places]
-        normals = labeled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
-        return PlaneSet(normals, self._costs(), blocks, alphas[slots])
+        return (
+            blocks,
+            labels[places],
+            edits.reshape(len(labels), self._changes[0])[places],
+            alphas[slots],
+        )
 
     def _start_from(
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from ..oracles.words.deviations import feasible_deviations, listed_deviations
 from ..oracles.words.word_hull import deviating_combination
-from ..oracles.words.word_kernels import deviate
 from ..spaces.base import Element
-from ..spaces.tensor_rows import TensorRows
-from ..terms.planes import PlaneSet
 from ..utils.matrices import squared_lengths, with_data
+from ..utils.row_arrays import Arrays
 from .addition_state import AdditionState
 from .case import Case
 from .edit_steps import sweep_edits
@@ -75,22 +74,12 @@ class EditState(AdditionState):
         alphas = np.repeat(np.where(self.alphas > 0, self.alphas, 1.0), lengths)
         return with_data(rows, rows.data * (1.0 + self.delta / alphas))[active]
 
-    def _take_over(self, alphas: np.ndarray, planes: PlaneSet) -> None:
-        super()._take_over(alphas, planes)
-        found, rows = self.additions, planes.normals
-        if isinstance(rows, TensorRows):
-            rows = rows.summed()
-        places, shape = np.arange(len(planes.blocks)), (len(alphas), len(planes.blocks))
-        gather = sp.csr_matrix((planes.alphas, (planes.blocks, places)), shape)
-        normals = sp.csr_matrix(gather @ rows[:, : found.rows.shape[1]])
-        deviate(
-            found.rows.indptr, found.rows.indices, found.rows.data, normals.indptr, normals.indices,
-            normals.data, self.signs, self.alphas, found.max_changes, self.drop, self.grow,
-            np.zeros(found.rows.shape[1]), self.delta,
-        )  # fmt: skip
-        if not found.changed.all():
-            self.delta[np.repeat(~found.changed, np.diff(found.rows.indptr))] = 0.0
-        units = np.where(self.delta < 0, -self.drop, self.grow)
-        spent = np.divide(self.delta, units, out=np.zeros_like(self.delta), where=self.delta != 0)
-        self.spent = np.add.reduceat(np.append(spent, 0.0), found.rows.indptr[:-1])
-        self.spent[np.diff(found.rows.indptr) == 0] = 0.0
+    def _own_arrays(self) -> Arrays:
+        return {**super()._own_arrays(), **listed_deviations(self.additions.rows.indptr, self.delta)}
+
+    def _start_rows(self, arrays: Arrays) -> None:
+        found = self.additions
+        budgets = np.where(found.changed, found.max_changes, 0.0) * self.alphas
+        self.delta, self.spent = feasible_deviations(
+            arrays, found.rows.indptr, self.alphas, budgets, self.drop, self.grow
+        )

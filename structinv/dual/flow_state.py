@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..spaces.base import Element
-from ..terms.planes import PlaneSet
 from ..utils.matrices import add_combinations, ranges
 from . import flow_steps
 from .case import Case
-from .labeled_rows import labeled_rows
 from .sequence_state import SequenceState
 
 
@@ -110,10 +108,10 @@ class FlowState(SequenceState):
         np.subtract.at(links[n_labels + 1], labels[last], amounts[last])
         return f
 
-    def planes(self) -> PlaneSet:
-        # Wrong labelings whose average, with the true ones, has these marginals.
+    def _listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        # Wrong labelings whose average, with the true ones, has these marginals. Each labeling takes all
+        # the flow of an edge. The last one takes one edge of each position.
         used, sizes = self._stored[1], self._sizes
-        # Each labeling takes all the flow of an edge. The last one takes one edge of each position.
         most = used - sizes + 1
         labels = np.zeros(int(most @ sizes), dtype=np.int32)
         alphas, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]
@@ -122,9 +120,4 @@ class FlowState(SequenceState):
         chosen = np.flatnonzero(alphas)
         blocks = np.repeat(np.arange(len(sizes)), most)
         labels = labels[self.layout.take(blocks).rows(chosen)]
-        blocks, alphas = blocks[chosen], alphas[chosen]
-        rows, owners = self.layout.rows(blocks), self.layout.take(blocks).owners
-        offsets = np.bincount(owners, self._truth[2][rows, labels], len(blocks))
-        edits = np.zeros((len(labels), 0), dtype=np.int32)
-        normals = labeled_rows(self.term, self.space, blocks, labels, edits, (1.0, 1.0))
-        return PlaneSet(normals, offsets, blocks, alphas)
+        return blocks[chosen], labels, np.zeros((len(labels), 0), dtype=np.int32), alphas[chosen]

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
-import scipy.sparse as sp
 
 from ..oracles.hulls import Hull, LabelHull
 from ..spaces.base import Element
-from ..spaces.tensor_rows import ComputedRows, TensorRows
-from ..terms.planes import PlaneSet
-from ..utils.matrices import Matrix, scale_rows
-from ..utils.packed_rows import PackedRows
+from ..utils.row_arrays import Arrays
 from .base import DualState, FocusedSweeps, rows_at_once
 from .case import Case
 
@@ -29,7 +22,6 @@ class HullState(FocusedSweeps, DualState):
     Shapes: `signs` (n_rows,), `factor` (n_rows,).
     """
 
-    checks_planes = True
     packs_rows = True
     quick_value = True
 
@@ -62,41 +54,18 @@ class HullState(FocusedSweeps, DualState):
     def combination(self) -> Element:
         return self.hull.combination()
 
-    def planes(self) -> PlaneSet:
-        # Only rows with a plane other than the null plane; normals may be larger than the rows.
-        taus = self.hull.taus.copy()
-        active = np.flatnonzero(taus > 0)
-        constants = self.signs * taus
+    def arrays(self) -> Arrays:
+        return {"gaps": self.gaps.astype(np.float32), **self.hull.arrays()}
 
-        def averaged(rows: np.ndarray) -> Matrix:
-            return self.space.with_constants(self.hull.normals_of(rows), constants[rows])
-
-        normals = ComputedRows(averaged, self.space.stride, active, self.factor[active, None])
-        return PlaneSet(normals, self.factor[active] * taus[active], active, np.ones(len(active)))
-
-    def pack(self) -> PackedRows:
-        own = self.hull.pack()
-        return replace(own, arrays=(self.gaps.astype(np.float32), *own.arrays))
-
-    def unpack(self, packed: PackedRows) -> None:
-        self.gaps[:] = packed.arrays[0]
-        self.hull.unpack(replace(packed, arrays=packed.arrays[1:]), self.space.n_features)
-
-    def restore(self, planes: PlaneSet) -> None:
-        share = planes.alphas / self.factor[planes.blocks]
-        rows: Any = planes.normals
-        if isinstance(rows, TensorRows):
-            rows = rows.summed()
-        # Planes of a row add up to one.
-        n_rows, n_planes = len(self.gaps), len(planes)
-        sums = sp.csr_matrix((share, (planes.blocks, np.arange(n_planes))), shape=(n_rows, n_planes))
-        self.hull.restore(sums @ rows[:, : self.space.n_features], sums @ planes.offsets)
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        self.gaps[:] = arrays["gaps"]
+        self.hull.start(arrays)
+        return 0
 
 
 class LabelState(FocusedSweeps, DualState):
     """One averaged plane for each row and each label with a positive dual variable."""
 
-    checks_planes = True
     packs_rows = True
     quick_value = True
     far_off, enough = 0.4, 0.3
@@ -131,47 +100,10 @@ class LabelState(FocusedSweeps, DualState):
     def combination(self) -> Element:
         return self.hull.combination().ravel()
 
-    def planes(self) -> PlaneSet:
-        # One plane per active row, the sum over its labels.
-        points, rows, levels = self.hull.points()
-        blocks, first = np.unique(rows, return_index=True)
-        start = np.concatenate([first, [len(rows)]])
-        sizes = np.asarray(levels.sum(axis=1)).ravel()
-        truths = np.repeat(self.codes[rows], np.diff(levels.indptr))
-        each = sp.csr_matrix(
-            (levels.data * self.cost[truths, levels.indices], levels.indices, levels.indptr),
-            shape=levels.shape,
-        )
-        costs = np.asarray(each.sum(axis=1)).ravel()
-        alphas, offsets = np.zeros(len(blocks)), np.zeros(len(blocks))
-        if len(rows):
-            alphas, offsets = np.add.reduceat(sizes, first), np.add.reduceat(costs, first)
-        share = np.repeat(1.0 / alphas, np.diff(start))
-        places = np.arange(len(rows)), self.codes[rows]
-        gained = sp.csr_matrix((sizes * share, places), shape=levels.shape)
-        coefficients = sp.csr_matrix(gained - scale_rows(levels, share))
-        normals = TensorRows(
-            self.space.with_constants(points, np.ones(len(rows), dtype=points.dtype)),
-            coefficients,
-            start,
-            np.zeros((len(blocks), 0)),
-        )
-        return PlaneSet(normals, offsets / alphas, blocks, np.minimum(alphas, 1.0))
+    def arrays(self) -> Arrays:
+        return {"gaps": self.gaps.astype(np.float32), **self.hull.arrays()}
 
-    def pack(self) -> PackedRows:
-        own = self.hull.pack()
-        return replace(own, arrays=(self.gaps.astype(np.float32), *own.arrays))
-
-    def unpack(self, packed: PackedRows) -> None:
-        self.gaps[:] = packed.arrays[0]
-        self.hull.unpack(replace(packed, arrays=packed.arrays[1:]))
-
-    def restore(self, planes: PlaneSet) -> None:
-        # Planes that are not sums over points and labels are replaced by the null plane.
-        rows: Any = planes.normals
-        if not isinstance(rows, TensorRows):
-            return
-        owners = np.repeat(np.arange(len(rows)), np.diff(rows.start))
-        levels = -scale_rows(sp.csr_matrix(rows.coefficients), planes.alphas[owners])
-        points = rows.points[:, : self.space.n_features]
-        self.hull.restore(points, planes.blocks[owners], levels)
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        self.gaps[:] = arrays["gaps"]
+        self.hull.start(arrays)
+        return 0

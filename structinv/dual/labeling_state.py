@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, best_members
-from ..spaces.atoms import AtomRows, split_keys
 from ..spaces.kernel_space import Expansion, KernelSpace
 from ..structures import Layout
 from ..structures.layout import laid_out
-from ..terms.planes import PlaneSet
+from ..utils.row_arrays import Arrays
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .labeling_steps import ascend_blocks, mean_plane_values
+from .linear_member_state import feasible_pairs
 
 if TYPE_CHECKING:
     from ..structures.decodings import Competitors
@@ -27,8 +27,6 @@ MEMBERS_AT_ONCE, ROUNDS = 2048, 8
 FAR_OFF = 0.1
 # Number of stored labelings of a block from which on inactive ones are replaced.
 LABELINGS_KEPT = 16
-# Tolerance of the comparison of planes.
-NEGLIGIBLE = 1e-9
 
 
 class LabelingState(DualState):
@@ -43,8 +41,6 @@ class LabelingState(DualState):
     and, in each row, between members. After all rounds, the function values at all members are updated.
     """
 
-    checks_planes = True
-
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
         self.space: KernelSpace = case.space
@@ -57,7 +53,8 @@ class LabelingState(DualState):
         grades = listed(term.bound).grades()
         n_rows = len(self.codes)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
-        self.member_alphas = np.zeros((n_rows, pool.size, competitors.n_labels))
+        self.n_labels = competitors.n_labels
+        self.member_alphas = np.zeros((n_rows, pool.size, self.n_labels))
         self.alphas = np.zeros((term.n_blocks, LABELINGS_KEPT))
         self.labelings = np.repeat(self.codes[:, None], LABELINGS_KEPT, axis=1)
         self.n_listed = np.zeros(term.n_blocks, dtype=np.int64)
@@ -142,74 +139,60 @@ class LabelingState(DualState):
             f.pairwise -= self.moved(blocks, chosen).T @ sizes
         return f
 
-    def planes(self) -> PlaneSet:
-        # One plane per active labeling, averaged over the members of its rows.
-        blocks, chosen = np.nonzero(self.alphas)
-        labels, rows, layout = self.listed(blocks, chosen)
-        parts = self.member_alphas[rows, :, labels]
-        parts[labels == self.codes[rows]] = 0.0
-        terms, members = np.nonzero(parts)
-        sizes = (parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300))[terms, members]
-        own, labels = rows[terms], labels[terms]
-        coefficients, every = np.zeros((len(terms), self.space.n_outputs)), np.arange(len(terms))
-        coefficients[every, self.codes[own]] += sizes
-        coefficients[every, labels] -= sizes
-        ends = np.searchsorted(terms, layout.starts)
-        keys = self.pool.keys(own, members)
-        pairwise = -self.moved(blocks, chosen) if self.space.n_pairwise else None
-        costs = np.r_[0.0, np.cumsum(sizes * self.costs[own, labels] * self.grades[own, members])]
-        normals = AtomRows(self.space.atoms, keys, coefficients, ends, pairwise)
-        return PlaneSet(normals, np.diff(costs[ends]), blocks, self.alphas[blocks, chosen])
+    def arrays(self) -> Arrays:
+        rows, members, labels = np.nonzero(self.member_alphas)
+        labelings, alphas = self._active_first(self.labelings, self.alphas)
+        return {
+            "labelings": labelings,
+            "labelings alphas": alphas,
+            "pairs.counts": np.bincount(rows, minlength=len(self.codes)),
+            "pairs.members": members,
+            "pairs.labels": labels,
+            "pairs.alphas": self.member_alphas[rows, members, labels],
+        }
 
-    def restore(self, planes: PlaneSet) -> None:
-        # Planes that do not belong to a labeling and members are replaced by the null plane.
-        normals: Any = self.space.over_atoms(planes.normals)
-        owners = np.repeat(np.arange(len(planes)), np.diff(normals.start))
-        numbers, places = split_keys(normals.keys)
-        matching = numbers == self.pool.number
-        rows, members = self.pool.members(np.where(matching, places, 0))
-        all_rows, layout = self.layout.rows(planes.blocks), self.layout.take(planes.blocks)
-        within = rows - self.layout.starts[planes.blocks][owners]
-        matching &= (within >= 0) & (within < layout.lengths[owners])
-        places = np.where(matching, layout.starts[owners] + within, 0)
-        # Label of each summand, and its size.
-        found, sizes = np.argmin(normals.coefficients, axis=1), -normals.coefficients.min(axis=1)
-        wanted = np.zeros(normals.coefficients.shape)
-        np.add.at(wanted, (np.arange(len(owners)), self.codes[rows]), sizes)
-        np.subtract.at(wanted, (np.arange(len(owners)), found), sizes)
-        labels, totals = self.codes[all_rows], np.zeros(len(all_rows))
-        labels[places[matching]] = found[matching]
-        np.add.at(totals, places[matching], sizes[matching])
-        matching &= np.all(np.abs(normals.coefficients - wanted) <= NEGLIGIBLE, axis=1)
-        matching &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
-        usable = planes.alphas > 0
-        usable[owners[~matching]] = False
-        self._list_labelings(planes, usable, labels, layout, normals.pairwise)
-        selected = np.flatnonzero(usable[owners])
-        parts = planes.alphas[owners[selected]] * sizes[selected] / totals[places[selected]]
-        np.add.at(self.member_alphas, (rows[selected], members[selected], found[selected]), parts)
-        self.space.atoms.slots(self.pool.keys(rows[selected], members[selected]))
+    def _active_first(self, labels: np.ndarray, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labelings with a dual variable, and true ones after them; (n_rows, m), (n, m)."""
+        width, owners = int(np.count_nonzero(alphas, axis=1).max(initial=0)), self.layout.owners
+        order = np.argsort(alphas <= 0, axis=1, kind="stable")[:, :width]
+        alphas = np.take_along_axis(alphas, order, axis=1)
+        labels = np.take_along_axis(labels, order[owners], axis=1)
+        return np.where(alphas[owners] > 0, labels, self.codes[:, None]), alphas
 
-    def _list_labelings(
-        self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, pairwise: Any
-    ) -> None:
-        """List the labelings of usable planes with matching pairwise features."""
-        blocks = planes.blocks
-        if pairwise is not None and len(planes):
-            moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
-            off = sp.csr_matrix(abs(pairwise + moved)).max(axis=1).toarray().ravel()
-            usable &= off <= NEGLIGIBLE
-        selected = np.flatnonzero(usable)
-        selected = selected[np.argsort(blocks[selected], kind="stable")]
-        own = blocks[selected]
-        chosen = np.arange(len(selected)) - np.searchsorted(own, own)
-        self._enlarge(int(np.max(chosen, initial=-1)) + 1)
-        self.alphas[own, chosen] = planes.alphas[selected]
-        np.maximum.at(self.n_listed, own, chosen + 1)
-        rows = np.isin(layout.owners, selected)
-        place = np.empty(len(planes), dtype=np.int64)
-        place[selected] = chosen
-        self.labelings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
+    def _start(self, arrays: Arrays, f: Expansion) -> int:
+        labels, alphas = arrays["labelings"], arrays["labelings alphas"]
+        known = labels.shape[1] == alphas.shape[1] and np.all((labels >= 0) & (labels < self.n_labels))
+        if not known or not labels.shape[1]:
+            return 0
+        labels, alphas = self._active_first(labels, self._feasible(labels, alphas))
+        width = alphas.shape[1]
+        self._enlarge(width)
+        self.labelings[:, :width], self.alphas[:, :width] = labels, alphas
+        self.n_listed = np.count_nonzero(alphas, axis=1)
+        self.member_alphas = self._divided(arrays, labels, alphas[self.layout.owners])
+        rows, members, _ = np.nonzero(self.member_alphas)
+        self.space.atoms.slots(self.pool.keys(rows, members))
+        return 0
+
+    def _feasible(self, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+        """Return the dual variables of wrong and allowed labelings, at most 1 in total."""
+        structure = self.labels.structure
+        allowed = [structure.allows(each, self.layout, self.n_labels) for each in labels.T]
+        wrong = [self.layout.sums(each != self.codes) > 0 for each in labels.T]
+        kept = np.where(np.logical_and(allowed, wrong), np.maximum(alphas, 0.0).T, 0.0).T
+        return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1.0)
+
+    def _divided(self, arrays: Arrays, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+        """Divide the dual variables of each row's wrong labels among its members."""
+        totals, shares = np.zeros((len(labels), self.n_labels)), np.zeros(self.member_alphas.shape)
+        np.add.at(totals, (np.arange(len(labels))[:, None], labels), alphas)
+        totals[np.arange(len(labels)), self.codes] = 0.0
+        rows, members, wrong, sizes = feasible_pairs(arrays, self.pool.size, self.labels.competitors())
+        np.add.at(shares, (rows, self.pool.distinct(rows, members), wrong), sizes)
+        # Labels without members have the unperturbed row.
+        shares[:, 0][shares.sum(axis=1) == 0] = 1.0
+        divided: np.ndarray = shares * (totals / shares.sum(axis=1))[:, None, :]
+        return divided
 
     def _enlarge(self, n_listed: int) -> None:
         """Enlarge the lists to at least `n_listed` labelings per block."""

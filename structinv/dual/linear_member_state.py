@@ -7,16 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.base import BoundOracle
 from ..oracles.changes import Changes
 from ..oracles.listed_changes import listed
 from ..spaces import ExplicitSpace
-from ..spaces.tensor_rows import MemberRows, TensorRows
 from ..structures.decodings import Competitors
-from ..terms.planes import PlaneSet
 from ..utils.jit import njit
-from ..utils.matrices import Matrix, dense, floating, same_entries, scale_rows
-from ..utils.packed_rows import PackedRows
+from ..utils.matrices import Matrix, floating
+from ..utils.row_arrays import Arrays
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_steps import ActiveMembers
@@ -53,8 +50,6 @@ class LinearMemberState(DualState):
     exact pairwise steps between them. Memory does not depend on the number of members, and sparse rows
     stay sparse.
     """
-
-    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
@@ -195,7 +190,9 @@ class LinearMemberState(DualState):
         return MemberBlock(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
 
     def _points(self, rows: np.ndarray, members: np.ndarray) -> Matrix:
-        return member_points(self.term.bound, rows, members)
+        # In the format of compiled functions.
+        made = floating(self.changes.points(rows, members))
+        return made if sp.issparse(made) else np.ascontiguousarray(made)
 
     def _ascend(
         self,
@@ -238,115 +235,39 @@ class LinearMemberState(DualState):
             self.space.add(f, self._points(*np.divmod(entries[part], self.size)), summed[part])
         return f
 
-    def planes(self) -> PlaneSet:
-        # Normals are computed on access.
+    def arrays(self) -> Arrays:
         rows, members, labels, alphas = self._active(np.arange(len(self.alphas)))
-        normals = self.made_rows(
-            np.column_stack([rows, members]), self._competitors(rows).normals(labels)
+        return {
+            "gaps": self.gaps.copy(),
+            "pairs.counts": np.bincount(rows, minlength=len(self.alphas)),
+            "pairs.members": members,
+            "pairs.labels": labels,
+            "pairs.alphas": alphas,
+        }
+
+    def _start(self, arrays: Arrays, f: np.ndarray) -> int:
+        every = np.arange(len(self.alphas))
+        self.gaps[:] = arrays["gaps"]
+        self._store(
+            every, self._gathered(every, *feasible_pairs(arrays, self.size, self._competitors(every)))
         )
-        return PlaneSet(normals, self._offsets(rows, members, labels), rows, alphas)
-
-    def pack(self) -> PackedRows:
-        # Planes with normals that are computed on access would keep the rows in memory.
-        each = self.gaps, self.pairs, self.alphas
-        return PackedRows(each)
-
-    def unpack(self, packed: PackedRows) -> None:
-        self.gaps, self.pairs, self.alphas = (array.copy() for array in packed.arrays)
-
-    def restore(self, planes: PlaneSet) -> None:
-        # Planes of other points are replaced by the null plane.
-        if isinstance(planes.normals, MemberRows) and self._restored(planes, planes.normals):
-            return
-        # For a single function, the plane does not determine the label of its point.
-        shifts = range(1, self.n_labels) if self.space.n_outputs == 1 else [1]
-        places, members, labels = (
-            np.concatenate(each)
-            for each in zip(*(self._members_of(planes, shift) for shift in shifts), strict=True)
-        )
-        # Each plane is used once.
-        places, first = np.unique(places, return_index=True)
-        if len(places):
-            self._set(planes.blocks[places], members[first], labels[first], planes.alphas[places])
-
-    def _members_of(self, planes: PlaneSet, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return planes, members and labels of all planes that belong to members.
-
-        For a single function, `shift` is the assumed difference of label and true label.
-        """
-        points, coefficients, single = self._terms(planes, shift)
-        blocks = planes.blocks[single]
-        labels = self._competitors(blocks).labels_of(coefficients)
-        members = np.full(len(blocks), -1)
-        for member in range(self.size - 1, -1, -1) if len(blocks) else ():
-            made = self._points(blocks, np.full(len(blocks), member))
-            # Multiplication and division by a factor may have caused rounding errors.
-            excess = abs(made - points) - 4 * np.finfo(made.dtype).eps * abs(made)
-            largest = np.ravel(dense(excess.max(axis=1)))
-            members[largest <= 0] = member
-        usable = np.flatnonzero((members >= 0) & (labels >= 0))
-        return single[usable], members[usable], labels[usable]
-
-    def _set(
-        self, blocks: np.ndarray, members: np.ndarray, labels: np.ndarray, alphas: np.ndarray
-    ) -> None:
-        """Set the dual variables of members and labels of rows."""
-        rows, owners = np.unique(blocks, return_inverse=True)
-        self._store(rows, self._gathered(rows, owners, members, labels, alphas))
-
-    def _restored(self, planes: PlaneSet, normals: MemberRows) -> bool:
-        """Restore planes by the numbers of their members; return False if members differ."""
-        rows, members = normals.which.T
-        if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
-            return False
-        labels = self._competitors(rows).labels_of(normals.coefficients)
-        if np.any(labels < 0):
-            return False
-        for first in range(0, len(rows), 16 * ROWS_AT_ONCE):
-            part = slice(first, first + 16 * ROWS_AT_ONCE)
-            own = self.made_rows(normals.which[part], normals.coefficients[part])
-            if not same_entries(own.points, normals[part].points):
-                return False
-        self._set(rows, members, labels, planes.alphas)
-        return True
-
-    def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MemberRows:
-        """Return normals of members, (n, 2) rows and numbers, computed on access."""
-        return made_rows(self.term.bound, self.space, which, coefficients)
-
-    def _terms(self, planes: PlaneSet, shift: int) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """Return points, coefficients and numbers of the planes with a single point."""
-        normals = planes.normals
-        if not isinstance(normals, TensorRows):
-            normals = TensorRows.of_rows(normals, self.space.n_outputs, 0)
-        single = np.flatnonzero(np.diff(normals.start) == 1)
-        chosen = normals[single]
-        points, coefficients = chosen.points[:, : self.space.n_features], dense(chosen.coefficients)
-        if coefficients.shape[1] == 1:
-            # The factor may belong to the point or to the coefficient.
-            competitors = self._competitors(planes.blocks[single])
-            wanted = competitors.normals((competitors.codes + shift) % self.n_labels)
-            factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
-            points, coefficients = scale_rows(points, factor[:, 0]), wanted
-        return points, coefficients, single
+        return 0
 
 
-def member_points(bound: BoundOracle, rows: np.ndarray, members: np.ndarray) -> Matrix:
-    """Return members of rows, in the format of compiled functions."""
-    made = floating(listed(bound).points(rows, members))
-    return made if sp.issparse(made) else np.ascontiguousarray(made)
+def feasible_pairs(
+    arrays: Arrays, n_members: int, competitors: Competitors
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return row, member, label and dual variable of possible pairs.
 
-
-def made_rows(
-    bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
-) -> MemberRows:
-    """Return normals of members, (n, 2) rows and numbers, computed on access."""
-
-    def points(which: np.ndarray) -> Matrix:
-        made = member_points(bound, *which.T)
-        return space.with_constants(made, np.ones(len(which), dtype=made.dtype))
-
-    return MemberRows(points, space.stride, which, coefficients)
+    Dual variables of a row that exceed 1 in total are scaled down.
+    """
+    rows = np.repeat(np.arange(len(competitors)), arrays["pairs.counts"])
+    members, labels, alphas = (arrays[f"pairs.{name}"] for name in ("members", "labels", "alphas"))
+    known = (members >= 0) & (members < n_members) & (labels >= 0) & (labels < competitors.n_labels)
+    chosen = np.flatnonzero(known & (labels != competitors.codes[rows]) & (alphas > 0))
+    rows, members, labels, alphas = rows[chosen], members[chosen], labels[chosen], alphas[chosen]
+    totals = np.bincount(rows, alphas, len(competitors))
+    return rows, members, labels, alphas / np.maximum(totals, 1.0)[rows]
 
 
 @njit(cache=True, nogil=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..spaces.base import Element, Normals, Space
-from ..terms.planes import PlaneSet, WorkingSet
-from .base import OutOfTime, join_planes
+from ..terms.planes import WorkingSet
+from .base import OutOfTime
 from .case import Case
 from .margin_steps import KINDS, slope_ascent
 from .newton_steps import Descent, SmoothRows
@@ -69,19 +69,6 @@ class PointSet(WorkingSet):
             f += self.space.combine(self.normals, moved)
         self.idle = np.where(self.alphas > 0, 0, self.idle + 1)
         return float(gap)
-
-    def planes(self) -> PlaneSet | None:
-        """Return planes of one slope per row, with fractions as dual variables.
-
-        The slope is the sum of the row's slopes.
-        """
-        used = np.flatnonzero(self.alphas)
-        if self.normals is None or len(used) == 0:
-            return None
-        row_alphas, blocks = self.row_alphas, self.blocks[used]
-        normals = self.space.scaled(self.normals[used], row_alphas[blocks])
-        offsets = -self.term.conjugate(row_alphas)[blocks]
-        return PlaneSet(normals, offsets, self.rows[blocks], self.alphas[used] / row_alphas[blocks])
 
 
 class MarginState(BatchedState):
@@ -153,25 +140,13 @@ class MarginState(BatchedState):
             self.n_added += len(blocks)
             points.add(self.space.stack(normals), np.zeros(len(blocks)), blocks)
 
-    def planes(self) -> PlaneSet:
-        # All planes of a row have the sum of its slopes as their slope.
-        parts = [points.planes() for points in self.sets]
-        return join_planes(self.space, [part for part in parts if part is not None])
+    def _planes_at(self, f: Element, blocks: np.ndarray) -> tuple[Normals, np.ndarray]:
+        worst = self.term.worst(self.space, f, blocks)
+        return self.term.unit_normals(self.space, worst, blocks), np.zeros(len(blocks))
 
-    def restore(self, planes: PlaneSet) -> None:
-        # Planes with unknown slopes are replaced by the null plane.
-        if len(planes) == 0:
-            return
-        separated = self.space.points_and_factors(planes.normals)
-        if separated is None:
-            return
-        normals, slopes = separated
-        slopes = slopes * planes.alphas
-        for points in self.sets:
-            selected = np.flatnonzero(np.isin(planes.blocks, points.rows) & (slopes > 0))
-            if len(selected):
-                places = np.searchsorted(points.rows, planes.blocks[selected])
-                points.add(normals[selected], np.zeros(len(selected)), places, slopes[selected])
+    def _feasible(self, taus: np.ndarray) -> np.ndarray:
+        low, high = self.term.loss.domain()
+        return np.clip(taus, -high, -low)
 
 
 class SmoothPointSets(SmoothRows):

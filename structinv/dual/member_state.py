@@ -7,10 +7,11 @@ import numpy as np
 from ..oracles.listed_changes import listed
 from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion, KernelSpace
-from ..terms.planes import PlaneSet
 from ..utils.jit import njit
+from ..utils.row_arrays import Arrays
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
+from .linear_member_state import feasible_pairs
 from .member_blocks import RowBlock
 
 # Maximum number of additional passes over rows with most of the gap.
@@ -41,8 +42,6 @@ class MemberState(DualState):
     Blocks are random in every sweep: fixed blocks need twice as many sweeps. Inactive atoms below all
     active planes of their row are left out of its block.
     """
-
-    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
@@ -175,38 +174,28 @@ class MemberState(DualState):
         return slots
 
     def combination(self) -> Expansion:
-        planes = self.planes()
-        return self.space.combine(planes.normals, self.term.weights[planes.blocks] * planes.alphas)
-
-    def planes(self) -> PlaneSet:
         rows, members, labels = np.nonzero(self.alphas)
-        competitors = self.competitors.take(rows)
-        keys = self.pool.keys(rows, members)
-        normals = AtomRows(self.space.atoms, keys, competitors.normals(labels), np.arange(len(rows) + 1))
-        offsets = competitors.cost_of(labels) * self.grades[rows, members]
-        return PlaneSet(normals, offsets, rows, self.alphas[rows, members, labels])
+        normals = self.competitors.take(rows).normals(labels)
+        keys, starts = self.pool.keys(rows, members), np.arange(len(rows) + 1)
+        sizes = self.term.weights[rows] * self.alphas[rows, members, labels]
+        return self.space.combine(AtomRows(self.space.atoms, keys, normals, starts), sizes)
 
-    def restore(self, planes: PlaneSet) -> None:
-        # Planes of other points are replaced by the null plane.
-        single = np.flatnonzero(np.diff(planes.normals.start) == 1)
-        rows, alphas = planes.blocks[single], planes.alphas[single]
-        terms = planes.normals.start[single]
-        members = self._members_of(planes.normals.keys[terms], rows)
-        labels = self.competitors.take(rows).labels_of(planes.normals.coefficients[terms])
-        usable = np.flatnonzero((members >= 0) & (labels >= 0))
-        chosen = members[usable], labels[usable]
-        np.add.at(self.alphas, (rows[usable], *chosen), alphas[usable])
-        self.space.atoms.slots(self.pool.keys(rows[usable], members[usable]))
+    def arrays(self) -> Arrays:
+        rows, members, labels = np.nonzero(self.alphas)
+        return {
+            "pairs.counts": np.bincount(rows, minlength=len(self.alphas)),
+            "pairs.members": members,
+            "pairs.labels": labels,
+            "pairs.alphas": self.alphas[rows, members, labels],
+        }
 
-    def _members_of(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the number of each point among its row's members, -1 for none."""
-        points = self.space.atoms.points(self.space.atoms.slots(keys))
-        known = self.space.atoms.known[self.pool.first :]
-        members = np.full(len(rows), -1)
-        for member in range(self.pool.size - 1, -1, -1):
-            same = np.all(known[self.pool.numbers[rows, member]] == points, axis=1)
-            members[same] = member
-        return members
+    def _start(self, arrays: Arrays, f: Expansion) -> int:
+        rows, members, labels, alphas = feasible_pairs(arrays, self.pool.size, self.competitors)
+        members = self.pool.distinct(rows, members)
+        self.alphas[:] = 0.0
+        np.add.at(self.alphas, (rows, members, labels), alphas)
+        self.space.atoms.slots(self.pool.keys(rows, members))
+        return 0
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..losses import ScalarLoss
 from ..spaces.base import Element
-from ..terms.planes import PlaneSet
+from ..utils.row_arrays import Arrays
 from .base import DualState, OutOfTime, never
 from .case import Case
 
@@ -28,7 +28,6 @@ class PenaltyState(DualState):
     it, and later ones continue if it runs out of time.
     """
 
-    checks_planes = True
     adds_planes = False
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -79,17 +78,17 @@ class PenaltyState(DualState):
     def combination(self) -> Element:
         return self.functionals.combine(self.space, -self.weights * self.slopes)
 
-    def planes(self) -> PlaneSet:
-        # The family is one block with one plane.
-        return self.term.plane_of_slopes(self.space, self.slopes)
+    def arrays(self) -> Arrays:
+        return {"slopes": self.slopes.copy()}
 
-    def restore(self, planes: PlaneSet) -> None:
-        # Only known slopes in the domain of the loss are restored.
-        slopes = planes.slopes.get(0)
-        if slopes is not None and slopes_fit(slopes, self.loss, len(self.slopes)):
-            self.slopes = slopes.copy()
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        self.slopes = feasible_slopes(arrays["slopes"], self.loss)
+        return 0
 
 
-def slopes_fit(slopes: np.ndarray, loss: ScalarLoss, size: int) -> bool:
-    """Return whether slopes match `size` functionals and the domain of the loss."""
-    return slopes.shape == (size,) and bool(np.all(np.isfinite(loss.conjugate(slopes))))
+def feasible_slopes(slopes: np.ndarray, loss: ScalarLoss) -> np.ndarray:
+    """Return slopes moved into the domain of the conjugate of a loss."""
+    clipped = np.clip(slopes, *loss.domain())
+    return np.where(
+        np.isfinite(loss.conjugate(clipped)), clipped, loss.derivative(np.zeros(len(slopes)))
+    )

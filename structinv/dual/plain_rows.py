@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 
-from ..spaces.tensor_rows import TensorRows
-from ..structures.classes import ABOVE, BELOW
-from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, squared_lengths
-from ..utils.packed_rows import PackedRows
+from ..utils.row_arrays import Arrays
 from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
 from .case import Case
-from .linear_member_state import LinearMemberState, made_rows
 from .margin_steps import KINDS, best_alpha, conjugate, loss_value
 from .newton_steps import SmoothRows
 
@@ -27,13 +26,16 @@ SLOW, NEWTON_SHARE = 0.5, 0.1
 class PlainRows(FocusedSweeps, DualState):
     """Base class of dual states with one coefficient b_i per row.
 
-    The part of f is ``sum_i b_i x_i``. A visit of a row sets its coefficient to the optimum.
+    The part of f is ``sum_i b_i x_i``. A visit of a row sets its coefficient to the optimum. The dual
+    variable of a row is its coefficient without its weight and its sign in `signs`.
 
-    Shapes: `targets` (n_rows,), `coefficients` (n_rows,).
+    Shapes: `targets` (n_rows,), `signs` (n_rows,), `coefficients` (n_rows,).
     """
 
     packs_rows = True
     quick_value = True
+    variable: ClassVar[str]
+    signs: np.ndarray
 
     def __init__(
         self, case: Case, rng: np.random.Generator, kind: int, targets: np.ndarray, tube: float = 0.0
@@ -64,7 +66,7 @@ class PlainRows(FocusedSweeps, DualState):
         return found
 
     def combined(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return ``sum_i pulls_i x_i``."""
+        """Return ``sum_i b_i x_i`` for coefficients b."""
         f = self.space.zeros()
         self.space.add(f, self.X, coefficients[:, None])
         return f
@@ -72,19 +74,20 @@ class PlainRows(FocusedSweeps, DualState):
     def combination(self) -> np.ndarray:
         return self.combined(self.coefficients)
 
-    def pack(self) -> PackedRows:
-        each = self.gaps.astype(np.float32), self.coefficients / self._counted
-        return PackedRows(each)
-
-    def unpack(self, packed: PackedRows) -> None:
-        self.gaps[:], shares = packed.arrays
-        self.coefficients = shares * self._counted
-
-    @property
-    def _counted(self) -> np.ndarray:
-        """Weights, with 1 instead of 0; they may differ between packing and unpacking."""
+    def arrays(self) -> Arrays:
         weights = self.term.weights
-        return np.where(weights > 0, weights, 1.0)
+        shares = self.coefficients / np.where(weights > 0, weights, 1.0)
+        return {"gaps": self.gaps.astype(np.float32), self.variable: self.signs * shares}
+
+    def _start(self, arrays: Arrays, f: np.ndarray) -> int:
+        low, high = self._limits()
+        self.gaps[:] = arrays["gaps"]
+        self.coefficients = self.signs * self.term.weights * np.clip(arrays[self.variable], low, high)
+        return 0
+
+    @abstractmethod
+    def _limits(self) -> tuple[float, float]:
+        """Return the smallest and the largest dual variable."""
 
 
 @njit(cache=True, nogil=True)
@@ -168,20 +171,17 @@ class SlopeState(PlainRows):
     because the function of its slopes may have a much larger objective.
     """
 
-    checks_planes = True
+    variable = "taus"
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng, KINDS[type(case.loss)], case.signs)
+        self.signs = self.targets
         self.total = np.inf
 
     @property
-    def slopes(self) -> np.ndarray:
-        """Slope of each row, (n_rows,)."""
-        return np.maximum(0.0, self.targets * self.coefficients / self._counted)
-
-    @property
     def offset(self) -> float:
-        return -float(self.term.weights @ self.term.conjugate(self.slopes))
+        taus = np.maximum(0.0, self.arrays()["taus"])
+        return -float(self.term.weights @ self.term.conjugate(taus))
 
     def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
         # A pass over all rows, or steps of Newton's method.
@@ -205,31 +205,13 @@ class SlopeState(PlainRows):
         value = float(self.term.weights @ self.term.losses(-self.targets * self.scores(f)))
         return value, value
 
-    def planes(self) -> PlaneSet:
-        # Only rows with a positive slope. Normals are computed on access.
-        slopes = self.slopes
-        rows = np.flatnonzero(slopes)
-        which = np.column_stack([rows, np.zeros_like(rows)])
-        signed = (self.targets * slopes)[rows, None]
-        normals = made_rows(self.term.bound, self.space, which, signed)
-        return PlaneSet(normals, -self.term.conjugate(slopes)[rows], rows, np.ones(len(rows)))
-
-    def restore(self, planes: PlaneSet) -> None:
-        # The slope is the coefficient of the projection of each normal on its row.
+    def _start(self, arrays: Arrays, f: np.ndarray) -> int:
         self.primal, self.total = None, np.inf
-        normals, rows = planes.normals, planes.blocks
-        if len(planes) == 0:
-            return
-        if isinstance(normals, TensorRows):
-            normals = normals.summed()
-        d, squares = self.space.n_features, self.squares[rows]
-        along = _row_products(self.X[rows], normals[:, :d])
-        if self.space.intercept:
-            along = along + np.ravel(normals[:, [d]].sum(axis=1))
-        shares = np.divide(along, squares, out=np.zeros(len(rows)), where=squares > 0)
-        slopes = np.bincount(rows, planes.alphas * self.targets[rows] * shares, len(self.coefficients))
-        lowest, highest = (-side for side in self.term.loss.domain()[::-1])
-        self.coefficients = self.targets * self.term.weights * np.clip(slopes, lowest, highest)
+        return super()._start(arrays, f)
+
+    def _limits(self) -> tuple[float, float]:
+        low, high = self.term.loss.domain()
+        return -float(high), -float(low)
 
 
 class SmoothPlainRows(SmoothRows):
@@ -247,43 +229,26 @@ class SmoothPlainRows(SmoothRows):
         return self.state.combined(self.state.targets * self.weights * slopes)
 
 
-def _row_products(left: Matrix, right: Matrix) -> np.ndarray:
-    """Return ``<left[i], right[i]>`` of every row i."""
-    if sp.issparse(right):
-        left, right = right, left
-    products = left.multiply(right) if sp.issparse(left) else left * right
-    return np.ravel(products.sum(axis=1))
-
-
-class TubeState(PlainRows, LinearMemberState):
+class TubeState(PlainRows):
     """Coefficient b_i of each row, between minus its weight and its weight.
 
-    A row has one plane below the tube and one above it. Only one of them is active, so that a number b_i
-    with ``f = sum_i b_i x_i`` determines both. The dual is ``sum_i b_i y_i - epsilon |b_i|`` minus half
-    the squared norm.
+    The slope of a row's loss is ``-b_i`` without the weight. The dual is ``sum_i b_i y_i - epsilon
+    |b_i|`` minus half the squared norm.
     """
 
+    variable = "slopes"
+
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
-        LinearMemberState.__init__(self, case, rng)
         labels = case.term.labels
-        PlainRows.__init__(self, case, rng, TUBE, labels.targets, float(labels.structure.epsilon))
+        super().__init__(case, rng, TUBE, labels.targets, float(labels.structure.epsilon))
+        self.signs = -np.ones(len(self.targets))
+
+    def _limits(self) -> tuple[float, float]:
+        return -1.0, 1.0
 
     @property
     def offset(self) -> float:
         return float(self.coefficients @ self.targets - self.tube * np.abs(self.coefficients).sum())
-
-    def planes(self) -> PlaneSet:
-        used = self.coefficients != 0
-        self.pairs[:, 0] = np.where(used, np.where(self.coefficients > 0, BELOW, ABOVE), -1)
-        self.pairs[:, 1:] = -1
-        self.alphas[:] = 0.0
-        self.alphas[used, 0] = np.abs(self.coefficients[used]) / self.term.weights[used]
-        return LinearMemberState.planes(self)
-
-    def restore(self, planes: PlaneSet) -> None:
-        LinearMemberState.restore(self, planes)
-        signs = np.where(self.pairs == BELOW, 1.0, -1.0)
-        self.coefficients = self.term.weights * np.sum(signs * self.alphas, axis=1)
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
         off = np.abs(self.scores(f) - self.targets)

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..spaces.base import Element, Normals
 from ..terms.dense_planes import DensePlanes
-from ..terms.planes import PlaneSet, WorkingSet
-from .base import CONVERGED_SHARE, DualState, OutOfTime, join_planes, never
+from ..terms.planes import WorkingSet
+from ..utils.row_arrays import Arrays
+from .base import CONVERGED_SHARE, DualState, OutOfTime, never
 from .case import Case
 
 # Passes over cached planes between two passes of the oracle. On digits this saves 2/3 to 9/10 of the
@@ -107,6 +108,52 @@ class BatchedState(DualState):
     def combination(self) -> Element:
         return sum((working.combination() for working in self.sets), self.space.zeros())
 
+    @abstractmethod
+    def _planes_at(self, f: Element, blocks: np.ndarray) -> tuple[Normals, np.ndarray]:
+        """Return normals and offsets for the working sets of some blocks, from the oracle at `f`."""
+
+    @abstractmethod
+    def _feasible(self, taus: np.ndarray) -> np.ndarray:
+        """Return sums of dual variables of blocks, clipped to those that the term allows."""
+
+    def arrays(self) -> Arrays:
+        taus = np.zeros(len(self.term.weights))
+        for batch, working in zip(self.batches, self.sets, strict=True):
+            taus[batch] = np.bincount(working.blocks, working.alphas, len(batch))
+        return {"taus": taus}
+
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        # The planes at f get all dual variables of their blocks.
+        taus, rows = self._feasible(arrays["taus"]), 0
+        for batch, working in zip(self.batches, self.sets, strict=True):
+            active = np.flatnonzero(taus[batch] > 0)
+            if len(active):
+                working.add(*self._planes_at(f, batch[active]), active, taus[batch[active]])
+                rows += self.term.rows_of(batch[active])
+        return rows
+
+    def take_over(
+        self, normals: Normals, offsets: np.ndarray, blocks: np.ndarray, alphas: np.ndarray
+    ) -> None:
+        """Continue from planes of another state of the same term."""
+        for batch, working in zip(self.batches, self.sets, strict=True):
+            chosen = np.flatnonzero(np.isin(blocks, batch))
+            if len(chosen):
+                places = np.searchsorted(batch, blocks[chosen])
+                working.add(normals[chosen], offsets[chosen], places, alphas[chosen])
+
+    def pack(self) -> Any:
+        # Dual variables alone would lose the planes.
+        return self.batches, [
+            (each.normals, each.offsets, each.blocks, each.alphas) for each in self.sets
+        ]
+
+    def unpack(self, packed: Any) -> None:
+        self.batches, stored = packed
+        self.sets = [self._new_set(batch) for batch in self.batches]
+        for working, planes in zip(self.sets, stored, strict=True):
+            working.add(*planes)
+
 
 class PlaneCache(BatchedState):
     """A few planes per block, with pairwise steps over each batch of blocks."""
@@ -152,23 +199,9 @@ class PlaneCache(BatchedState):
             np.concatenate([planes.plane_values for planes in found]),
         )
 
-    def planes(self) -> PlaneSet:
-        return join_planes(
-            self.space,
-            [
-                PlaneSet(working.normals, working.offsets, batch[working.blocks], working.alphas)
-                for batch, working in zip(self.batches, self.sets, strict=True)
-                if working.normals is not None
-            ],
-        )
+    def _planes_at(self, f: Element, blocks: np.ndarray) -> tuple[Normals, np.ndarray]:
+        planes = self.term.planes(self.space, f, blocks)
+        return planes.normals, planes.offsets
 
-    def restore(self, planes: PlaneSet) -> None:
-        for batch, working in zip(self.batches, self.sets, strict=True):
-            selected = np.flatnonzero(np.isin(planes.blocks, batch))
-            if len(selected):
-                working.add(
-                    planes.normals[selected],
-                    planes.offsets[selected],
-                    np.searchsorted(batch, planes.blocks[selected]),
-                    planes.alphas[selected],
-                )
+    def _feasible(self, taus: np.ndarray) -> np.ndarray:
+        return np.clip(taus, 0.0, 1.0)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
-from ..spaces.tensor_rows import TensorRows
-from ..terms.planes import PlaneSet
-from ..utils.matrices import ALL_ROWS, Matrix, csr, dense, products, short_indices
+from ..utils.matrices import ALL_ROWS, csr, short_indices
+from ..utils.row_arrays import Arrays
 from .base import DualState, FocusedSweeps, OutOfTime, never
 from .case import Case
-from .labeled_rows import LabeledRows, constant_rows
 
 PRODUCTS_AT_ONCE = 100_000_000
 
@@ -22,7 +19,6 @@ PRODUCTS_AT_ONCE = 100_000_000
 class SequenceState(FocusedSweeps, DualState):
     """Base class of dual states with sequences as blocks and labelings as planes."""
 
-    checks_planes = True
     quick_value = True
     far_off, enough = 1.0, 0.3
     n_edits: int = 0
@@ -33,7 +29,10 @@ class SequenceState(FocusedSweeps, DualState):
         space, labels = self.space, term.labels
         self.rng = rng
         self.weights = term.weights
-        X = short_indices(constant_rows(csr(term.bound.X), space))
+        X = csr(term.bound.X)
+        if space.intercept:
+            X = csr(space.with_constants(X, np.ones(X.shape[0], dtype=X.dtype)))
+        X = short_indices(X)
         self._X, self._rows = X, (X.indptr, X.indices, X.data)
         assert labels.layout is not None
         self.layout = labels.layout
@@ -82,25 +81,41 @@ class SequenceState(FocusedSweeps, DualState):
         value = float(self.weights @ found)
         return value, value
 
-    def restore(self, planes: PlaneSet) -> None:
-        """Restore labelings; other planes are replaced by the nearest labeling.
+    @abstractmethod
+    def _listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return labelings with positive dual variables, sequence by sequence.
 
-        True, forbidden and invalid labelings are replaced by the null plane.
+        They are the sequence of each, concatenated labels, edits of each label, and dual variables.
         """
-        normals: Any = planes.normals
-        if isinstance(normals, LabeledRows) and np.array_equal(normals.blocks, planes.blocks):
-            labels = normals.labels
-            if not np.array_equal(normals.layout.lengths, self._sizes[planes.blocks]):
-                return
-            edits = self._valid_edits(planes.blocks, normals.edits)
-        else:
-            labels = self._nearest_labels(planes)
-            edits = np.zeros((len(labels), self.n_edits), dtype=np.int32)
+
+    def arrays(self) -> Arrays:
+        blocks, labels, edits, alphas = self._listed()
+        n_listed = np.bincount(blocks, minlength=len(self._sizes))
+        return {
+            "gaps": self.gaps.copy(),
+            "labelings.counts": n_listed,
+            "labelings.alphas": alphas,
+            "positions.counts": n_listed * self._sizes,
+            "positions.labels": labels.astype(np.int32),
+            "positions.edits": edits.astype(np.int32),
+        }
+
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        # True and forbidden labelings are left out.
+        counts, labels = arrays["labelings.counts"], arrays["positions.labels"]
         n_labels = self.term.labels.n_labels
-        if len(labels) and labels.min() >= 0 and labels.max() < n_labels:
-            chosen = self._valid(planes.blocks, labels, planes.alphas)
-            places = self.layout.take(planes.blocks).rows(chosen)
-            self._start_from(planes.blocks[chosen], labels[places], edits[places], planes.alphas[chosen])
+        lengths_fit = np.array_equal(arrays["positions.counts"], counts * self._sizes)
+        if lengths_fit and len(labels) and labels.min() >= 0 and labels.max() < n_labels:
+            self.gaps[:] = arrays["gaps"]
+            blocks = np.repeat(np.arange(len(counts)), counts)
+            alphas = np.maximum(arrays["labelings.alphas"], 0.0)
+            chosen = self._valid(blocks, labels, alphas)
+            places = self.layout.take(blocks).rows(chosen)
+            blocks, alphas = blocks[chosen], alphas[chosen]
+            totals = np.bincount(blocks, alphas, len(counts))
+            edits = self._valid_edits(blocks, arrays["positions.edits"][places])
+            self._start_from(blocks, labels[places], edits, alphas / np.maximum(totals, 1.0)[blocks])
+        return 0
 
     def _valid(self, blocks: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """Return the numbers of active, allowed and wrong labelings, sorted by example."""
@@ -121,52 +136,8 @@ class SequenceState(FocusedSweeps, DualState):
             sizes = np.diff(self._rows[0])[self.layout.rows(blocks)]
             found[:, -common:] = edits[:, -common:]
             found[(found < 0) | (found > 2 * sizes[:, None])] = 0
+            # A feature is edited once.
+            entries = (found + 1) // 2
+            repeated = (entries[:, :, None] == entries[:, None, :]) & (entries > 0)[:, :, None]
+            found[np.any(np.tril(repeated, -1), axis=2)] = 0
         return found
-
-    def _nearest_labels(self, planes: PlaneSet) -> np.ndarray:
-        """Return the labelings whose normals are nearest to those of planes."""
-        found, bound = [np.zeros(0, dtype=np.int64)], self.term.labels
-        X = constant_rows(self.term.bound.X, self.space)
-        for place, block in enumerate(planes.blocks):
-            rows, _ = bound.rows(np.array([block]))
-            coefficients, own = (
-                _row_coefficients(self.space, X[rows], planes.normals[[place]]),
-                bound.codes[rows],
-            )
-            coefficients[np.arange(len(own)), own] -= 1.0
-            found.append(np.argmin(coefficients, axis=1))
-        return np.concatenate(found)
-
-
-def _row_coefficients(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
-    """Return the coefficients of each row and label in a normal, (n, n_labels).
-
-    The points of a sum are matched with rows. Otherwise the coefficients are the least-squares solution
-    of smallest norm.
-    """
-    if isinstance(normal, TensorRows):
-        points, coefficients = normal.points, np.zeros((rows.shape[0], space.n_outputs))
-        places = _places(rows, points) if points.shape[1] == rows.shape[1] else None
-        if places is not None:
-            np.add.at(coefficients, places, dense(normal.coefficients))
-            return coefficients
-    f = space.combine(normal, np.ones(1))
-    gram = np.asarray(dense(rows @ rows.T), dtype=np.float64)
-    solved: np.ndarray = np.linalg.lstsq(gram, products(rows, space.table(f)), rcond=None)[0]
-    return solved
-
-
-def _places(rows: Matrix, points: Matrix) -> list[int] | None:
-    """Return the row of each point, in increasing order; None if a point is not among the rows."""
-    own, of_points = (np.diag(dense(each @ each.T)) for each in (rows, points))
-    inner = dense(points @ rows.T)
-    distances = of_points[:, None] + own - 2.0 * inner
-    same = distances <= 8 * np.finfo(rows.dtype).eps * (of_points[:, None] + own)
-    places: list[int] = []
-    for each in same:
-        later = np.flatnonzero(each)
-        later = later[later > (places[-1] if places else -1)]
-        if len(later) == 0:
-            return None
-        places.append(int(later[0]))
-    return places

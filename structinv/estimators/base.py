@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -19,15 +18,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..oracles import InvarianceOracle
-from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Status, solve
+from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Start, Status, solve
+from ..solvers.checkpoint import Checkpoint, rescued
 from ..solvers.stopping import Progress, StopRule
-from ..spaces.tensor_rows import ComputedRows
 from ..terms import Objective
 from ..utils.matrices import Matrix, independent
 from ..utils.parameters import check_boolean, check_number
 from ..utils.passes import passes_shown_by
 from ..utils.printing import warn
-from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .fit_progress import (
     CallbackSupportMixin,
     FitTask,
@@ -55,13 +53,6 @@ from .uninformative_fits import nothing_learned, scale_of_columns
 SECONDS_BETWEEN_LINES = 3.0
 # Parts of estimators that may be None, with an example.
 _PARTS = {"oracle": "FDrop(0)", "vectorizer": "TfidfVectorizer()"}
-
-
-def without_rows(solution: Solution) -> Solution:
-    """Return a solution without planes that are computed from the rows of the fit."""
-    no_planes: Any = None
-    made = isinstance(getattr(solution.planes, "normals", None), ComputedRows)
-    return replace(solution, planes=no_planes) if made else solution
 
 
 class FittedAttributes:
@@ -163,17 +154,17 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             problem = self._read(X, y, sample_weight, **more)
 
             # 2. The objective, its solver, and the start from an earlier fit or a checkpoint.
-            earlier = EarlierFit(
-                self, problem.rows, problem.fingerprinted, sample_weight, self._planes_ignore()
-            )
+            checkpoint = self._opened_checkpoint()
             objective = self._objective(problem)
             solver = self._solver(objective)
-            start = earlier.start(objective, solver)
+            start = self._start(objective, checkpoint)
 
             def learn(estimator: Any, solution: Solution) -> None:
                 vars(estimator).update(problem.learned)
                 estimator.n_iter_ = solution.iterations
-                estimator.solution_ = solution if self.warm_start else without_rows(solution)
+                estimator.solution_ = solution
+                if not self.warm_start:
+                    estimator.solution_ = replace(solution, dual_variables=[])
                 estimator._keep(problem, objective, solution)
 
             # 3. Callbacks, which may request the model of an iteration.
@@ -183,20 +174,16 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             callbacks += displays(type(self).__name__, self.verbose)
 
             # 4. Minimize within the remaining time.
-            run = partial(
-                solve,
-                objective,
-                solver,
-                callbacks=callbacks,
-                random_state=check_random_state(self.random_state).randint(2**31 - 1),
-                on_iteration=earlier.checkpoint,
-            )
-            with self._passes_shown(), earlier.rescued():
-                solution = run(self._stop(earlier.used), start)
-                if start is not None and solution.status is Status.INCONSISTENT:
-                    # The oracle contradicts the planes of the earlier fit, so these are not valid.
-                    earlier.begin_anew(solution.seconds)
-                    solution = run(self._stop(earlier.used), None)
+            with self._passes_shown(), rescued(checkpoint):
+                solution = solve(
+                    objective,
+                    solver,
+                    self._stop(0.0 if checkpoint is None else checkpoint.used),
+                    start,
+                    callbacks,
+                    random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                    on_iteration=checkpoint,
+                )
             # After Ctrl-C, KeyboardInterrupt replaces the warning.
             raises = self.on_interrupt == "raise" and not task.ended
             is_reported = raises and solution.status is Status.INTERRUPTED
@@ -215,7 +202,8 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
 
             # 5. Keep the model. From here on Ctrl-C does not restore the earlier one.
             learn(self, solution)
-            earlier.keep(solution)
+            if checkpoint is not None:
+                checkpoint.close(solution)
             learning.whole = True
 
             # 6. Warn of uninformative fits, and compress to a maximum number of support vectors.
@@ -225,6 +213,23 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
                 self._finish(objective)
             task.end()
         return self
+
+    def _opened_checkpoint(self) -> Checkpoint | None:
+        """Return the checkpoint file of the parameters."""
+        if self.checkpoint is None:
+            return None
+        return Checkpoint(self.checkpoint, float(self.checkpoint_seconds), type(self).__name__)
+
+    def _start(self, objective: Objective, checkpoint: Checkpoint | None) -> Start | None:
+        """Return the start from a checkpoint or from the earlier fit; None to start from zero."""
+        start = None if checkpoint is None else checkpoint.start(objective)
+        if start is not None or not self.warm_start or not hasattr(self, "solution_"):
+            return start
+        earlier = self.solution_
+        failed = earlier.status in (Status.INCONSISTENT, Status.NOT_FINITE)
+        if failed or not objective.space.accepts(earlier.f):
+            return None
+        return Start(earlier.f, earlier.dual_variables)
 
     def _passes_shown(self) -> AbstractContextManager[None]:
         """Return a context that prints progress of passes over rows in blocks, with `verbose`."""
@@ -280,10 +285,6 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
     @abstractmethod
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         """Return the solver for "auto", and the reason."""
-
-    def _planes_ignore(self) -> frozenset[str]:
-        """Return the parameters that planes of an earlier fit do not depend on."""
-        return OF_THE_WEIGHTS
 
     @abstractmethod
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:

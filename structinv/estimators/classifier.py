@@ -124,7 +124,6 @@ class InvariantClassifier(LabelingEstimator):
             oracle,
             self._structure(len(classes)),
             weights,
-            fingerprinted=y,
             learned={"classes_": classes},
             loss=self.loss,
             classes=classes,

@@ -131,10 +131,9 @@ def _shortened(
     other._take_support(kept[some], points[some], new)
     other.compression_error_ = largest_change(whole, places[some], new)
     f: Any = other._expansion(other._parameters)[1]
-    nothing: Any = None
     other.solution_ = replace(
         model.solution_, f=f, primal=np.inf, gap=np.inf, relative_gap=np.inf,
-        status=Status.COMPRESSED, planes=nothing,
+        status=Status.COMPRESSED, dual_variables=[],
     )  # fmt: skip
     return other
 

@@ -79,7 +79,7 @@ class CustomStructuredSVC(InvariantEstimator):
     coef_ : ndarray of shape (n_joint_features,)
         Weights of the joint features.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status, history and planes.
+        Solution of the fit with its primal and dual value, its gap, status and history.
     n_iter_ : int
         Number of iterations of the solver.
 
@@ -95,14 +95,14 @@ class CustomStructuredSVC(InvariantEstimator):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
-    fit also had ``warm_start=True``. Inputs, labelings and `structure` must be the same; otherwise the
-    fit starts from zero. `C` and sample weights may change.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Inputs, labelings and parameters may change. Dual
+    variables start at zero if the number of inputs changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    inputs, labelings, sample weights, parameters and structinv version. Otherwise `fit` raises
-    ValueError, and the message contains the difference. These parameters may change: `tol`,
-    `max_seconds`, `random_state`, `verbose`, `warm_start` and `on_interrupt`.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    inputs and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
 
     Examples
     --------
@@ -225,9 +225,7 @@ class CustomStructuredSVC(InvariantEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         inputs, labels = _pairs(X, y)
         weights = self.C * example_weights(sample_weight, len(inputs))
-        return Problem(
-            inputs, labels, Identity(), self.structure, weights, fingerprinted=labels, learned={}
-        )
+        return Problem(inputs, labels, Identity(), self.structure, weights, learned={})
 
     def _objective(self, problem: Problem) -> Objective:
         term = JointFeature(problem.rows, problem.labels, problem.structure, problem.weights)

@@ -149,7 +149,6 @@ class ExampleMachine(SupportVectorMachine):
             oracle,
             structure,
             self.C * examples.weights,
-            fingerprinted=(examples.labels, layout.compared_fields(), examples.position_weight),
             learned=learned,
             classes=classes,
             layout=layout,

@@ -152,8 +152,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status and history. Its ``f`` and
-        ``planes`` refer to the support vectors only, not to all training samples.
+        Solution of the fit with its primal and dual value, its gap, status and history. Its ``f``
+        contains the support vectors only, not all training samples.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int
@@ -185,18 +185,14 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     constant of the kernel. A fine resolution of the cover makes this term small. "poly" and "laplacian"
     have no such constant, so no sample is certified for a continuous S(x).
 
-    **Warm start.** A fit with ``warm_start=True`` starts from the perturbed samples and dual variables
-    of the previous fit, if that fit also had ``warm_start=True``. Samples, labels, `loss`, `invariances`
-    and their losses must be the same; otherwise the fit starts from zero. `C`, weights, `nu`, the kernel
-    and the oracle may change. The fit then uses only perturbed samples of the new S(x), and its lower
-    bound remains valid.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Samples, labels and parameters may change. Dual
+    variables start at zero if the number of samples changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
-    and the message contains the difference. These parameters may change: `tol`, `max_seconds`,
-    `random_state`, `verbose`, `warm_start`, `cache_mb`, `max_support_vectors` and `on_interrupt`. The
-    file contains indices of variants, dual variables, and those points that are not variants. It
-    contains no pickle.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
 
     **Probabilities.** Scores are not probabilities. Use scikit-learn's `CalibratedClassifierCV`, as in
     the examples. With ``ensemble=False`` it fits the model on the labels 0 and 1, so labels in

@@ -113,17 +113,12 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
 
 def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solution]:
     """Return the solution in a space of its points, without negligible terms."""
-    f: Any = solution.f
-    planes = solution.planes
+    f: Any = solution.f.copy()
     sizes = np.max(np.abs(f.coefficients), axis=1, initial=0.0)
     kept = sizes > NEGLIGIBLE * np.max(sizes, initial=0.0)
-    f = f.copy()
     f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
-    used = np.flatnonzero(planes.alphas > 0)
-    small, rows = space.compacted(space.stack([space.element(f), planes.normals[used]]))
-    planes = replace(planes.chosen(used), normals=rows[1:])
-    f = small.combine(rows[:1], np.ones(1))
-    return small, replace(solution, f=f, planes=planes)
+    small, f = space.compacted(f)
+    return small, replace(solution, f=f)
 
 
 def check_known(term: WorstCase, size: int, cache: float) -> None:

@@ -140,8 +140,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status and history. Its ``f`` and
-        ``planes`` refer to the support vectors only, not to all training samples.
+        Solution of the fit with its primal and dual value, its gap, status and history. Its ``f``
+        contains the support vectors only, not all training samples.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int
@@ -167,16 +167,14 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the perturbed samples and dual variables
-    of the previous fit, if that fit also had ``warm_start=True``. Samples, targets, `epsilon`,
-    `fit_intercept`, `invariances` and their losses must be the same, and with an intercept also the
-    sample weights; otherwise the fit starts from zero. `C`, `nu`, the kernel and the oracle may change.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Samples, targets and parameters may change. Dual
+    variables start at zero if the number of samples changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, targets, sample weights, parameters and structinv version. Otherwise `fit` raises
-    ValueError, and the message contains the difference. These parameters may change: `tol`,
-    `max_seconds`, `random_state`, `verbose`, `warm_start`, `cache_mb`, `max_support_vectors` and
-    `on_interrupt`.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
 
     **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
     of solvers, such as ``FrankWolfe(plane_tol=...)``.

@@ -107,7 +107,7 @@ class LapSVC(RepresenterClassifier):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status, history and planes.
+        Solution of the fit with its primal and dual value, its gap, status and history.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int

@@ -20,7 +20,7 @@ from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
 from .fit_progress import all_or_nothing
 from .linear_machine import LinearMachine
-from .partial_fit import check_streams, learn_batch, learn_in_blocks
+from .partial_fit import check_streams, learn_batch, learn_in_blocks, stream_of
 from .problem import Problem
 from .regressor import InvariantRegressor
 
@@ -111,7 +111,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status, history and planes.
+        Solution of the fit with its primal and dual value, its gap, status and history.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int
@@ -135,19 +135,14 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
-    fit also had ``warm_start=True``. Samples, labels, `loss`, `cost`, `rescaling` and `fit_intercept`
-    must be the same; otherwise the fit starts from zero. `C`, class weights and sample weights may
-    change. The oracle may also change: the fit then uses only planes of perturbed samples in the new
-    S(x), and the lower bound remains valid. Planes of "bmrm" and "pegasos" are sums over all samples.
-    They remain valid only if nothing except `C` changes.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Samples, labels and parameters may change. Dual
+    variables start at zero if the number of samples changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
-    and the message contains the difference. These parameters may change: `tol`, `max_seconds`,
-    `random_state`, `verbose`, `warm_start`, `memory_limit` and `on_interrupt`. `max_seconds` includes
-    the seconds before the interruption. The file is also written after Ctrl-C and at the time limit. It
-    is deleted after a complete fit, and it contains no pickle.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
 
     **Probabilities.** Scores are not probabilities, even with ``loss="logistic"``, so there is no
     `predict_proba`. Use scikit-learn's `CalibratedClassifierCV`, as in the examples. Its probabilities
@@ -220,6 +215,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)
         self._stream_: Stream | None = None
+        if solution.solver == "Pegasos":
+            self._stream_ = stream_of(objective, solution)
 
     @available_if(check_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -349,8 +346,8 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     target_mean_ : float
         Weighted mean of the targets; 0 if ``fit_intercept=False``.
     solution_ : Solution
-        Solution of the fit for the centered targets, with its primal and dual value, its gap, status,
-        history and planes.
+        Solution of the fit for the centered targets, with its primal and dual value, its gap, status
+        and history.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int
@@ -372,15 +369,14 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
-    fit also had ``warm_start=True``. Samples, targets, `epsilon` and `fit_intercept` must be the same,
-    and with an intercept also the sample weights; otherwise the fit starts from zero. `C` and the oracle
-    may change.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Samples, targets and parameters may change. Dual
+    variables start at zero if the number of samples changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, targets, sample weights, parameters and structinv version. Otherwise `fit` raises
-    ValueError, and the message contains the difference. These parameters may change: `tol`,
-    `max_seconds`, `random_state`, `verbose`, `warm_start`, `memory_limit` and `on_interrupt`.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
 
     **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
     of solvers, such as ``FrankWolfe(plane_tol=...)``.

@@ -114,11 +114,6 @@ class LinearMachine(InvariantEstimator):
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
         return source_for_oracle(check_source(self, X), oracle), oracle
 
-    def _keeps_rows(self) -> bool:
-        # FrankWolfe computes normals of its planes from the rows, on access.
-        computed = isinstance(self.solver, FrankWolfe) or self.solver in ("auto", "frank_wolfe")
-        return bool(self.warm_start) and computed
-
     def _objective(self, problem: Problem) -> Objective:
         if isinstance(problem.rows, RowSource):
             return self._objective_in_blocks(problem)

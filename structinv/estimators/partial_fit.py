@@ -12,7 +12,6 @@ from ..rows import RowSource
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Stream
 from ..terms import Objective
-from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
 from ..utils.matrices import refuse_masked
 from .parameters import check_oracle_type, checked_weights
@@ -75,7 +74,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         relative_gap=(primal - dual) / primal if 0 < primal < np.inf else np.inf,
         status=Status.ITERATION_LIMIT,
         history=[],
-        planes=PlaneSet.of_sum(space, after.f, after.offset, np.array([after.weight])),
+        dual_variables=[],
         iterations=after.n_batches,
         oracle_calls=objective.oracle_calls,
         seconds=watch.seconds,
@@ -85,7 +84,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     estimator.n_iter_ = after.n_batches
     estimator.solution_ = solution
     estimator._keep(problem, objective, solution)
-    estimator._stream_, estimator._belongs_ = after, {}
+    estimator._stream_ = after
 
 
 def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_weight: Any) -> None:
@@ -146,25 +145,24 @@ def _weights(
     return estimator.C * factor * factors[np.searchsorted(classes, y)]
 
 
+def stream_of(objective: Objective, solution: Solution) -> Stream:
+    """Return the state after a fit with `Pegasos`, from which a stream continues."""
+    ((f, offset),) = ((own["normal"], float(own["offset"][0])) for own in solution.dual_variables)
+    weights = objective.weights
+    return Stream(f, offset, f, weight=float(weights.sum()), n_rows=len(weights))
+
+
 def _stream(estimator: Any, space: Any) -> Stream:
     """Return the state after earlier batches, or after a fit with the same solver."""
-    if estimator._stream_ is not None:
-        if estimator._stream_.f.shape != space.zeros().shape:
-            raise ValueError(
-                "fit_intercept must be the same as in the first batch, got "
-                f"{estimator.fit_intercept!r}: use a new estimator to change it"
-            )
-        return estimator._stream_
-    planes = estimator.solution_.planes
-    if planes is None:
-        raise ValueError(
-            "partial_fit requires the planes of an earlier fit with solver='pegasos', but this model "
-            "has none, as after structinv.load: use a new estimator"
-        )
-    if planes.summed is None or not space.accepts(planes.normals):
+    stream = estimator._stream_
+    if stream is None:
         raise ValueError(
             "partial_fit requires a model that was fitted with solver='pegasos', but this model was "
             "fitted with another solver: use a new estimator"
         )
-    f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))
-    return Stream(f, offset, f, weight=float(planes.summed.sum()), n_rows=len(planes.summed))
+    if stream.f.shape != space.zeros().shape:
+        raise ValueError(
+            "fit_intercept must be the same as in the first batch, got "
+            f"{estimator.fit_intercept!r}: use a new estimator to change it"
+        )
+    return stream

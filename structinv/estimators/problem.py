@@ -33,7 +33,6 @@ class Problem:
     - `oracle`: oracle for rows of this shape
     - `structure`: output structure
     - `weights` (n_examples,): weights of the examples, C included
-    - `fingerprinted`: given labels, to recognize the same fit later
     - `learned`: attributes of the fitted estimator that are known before the fit
     - `loss`: one of `MARGIN_LOSSES`
     - `classes` (n_classes,): sorted labels; None for targets
@@ -53,7 +52,6 @@ class Problem:
     oracle: InvarianceOracle
     structure: Any
     weights: np.ndarray
-    fingerprinted: Any
     learned: dict[str, Any]
     loss: str = HINGE
     classes: np.ndarray | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be above 0 for at least one sample")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
-        return replace(self._of_targets(rows, targets, mean, oracle, weights), fingerprinted=y)
+        return self._of_targets(rows, targets, mean, oracle, weights)
 
     def _of_targets(
         self,
@@ -64,7 +63,6 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             oracle,
             Regression(float(self.epsilon)),
             weights,
-            fingerprinted=targets,
             learned={"target_mean_": mean},
             target_mean=mean,
         )
@@ -74,11 +72,6 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         if y is not None:
             as_targets(y, X.shape[0])
         return None, 1, 3
-
-    def _planes_ignore(self) -> frozenset[str]:
-        # Sample weights change the mean of the targets, and so the planes.
-        needed = {"epsilon", "sample_weight"} if self.fit_intercept else {"epsilon"}
-        return super()._planes_ignore() - needed
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of samples.

@@ -121,7 +121,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status, history and planes.
+        Solution of the fit with its primal and dual value, its gap, status and history.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int
@@ -144,16 +144,14 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the dual variables of the previous fit, if
-    that fit also had ``warm_start=True``. Samples, targets, families, losses and the kernel must be the
-    same; otherwise the fit starts from zero. `C`, weights and `nu` may change. The method "cvxpy" does
-    not support it.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Samples, targets and parameters may change. Dual
+    variables start at zero if the number of samples changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, targets, sample weights, parameters and structinv version. Otherwise `fit` raises
-    ValueError, and the message contains the difference. These parameters may change: `tol`,
-    `max_seconds`, `random_state`, `verbose`, `warm_start`, `cache_mb` and `on_interrupt`. The method
-    "cvxpy" does not support it.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
 
     Examples
     --------
@@ -191,7 +189,6 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             Identity(),
             Regression(),
             self.C * self._sample_weights(sample_weight, X, labeled),
-            fingerprinted=y,
             learned={},
             labeled=labeled,
             targets=targets[:, None],

@@ -25,7 +25,6 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import brief, check_integer
 from ..utils.resources import check_memory
-from .earlier_fit import OF_THE_WEIGHTS
 from .example_machine import (
     PLANES_OF_AN_EXAMPLE,
     ExampleMachine,
@@ -181,7 +180,7 @@ class InvariantStructuredSVC(ExampleMachine):
     vectorizer_ : TokenVectorizer or None
         Transformer of tokens with named features to rows; None if `X` contains rows.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status, history and planes.
+        Solution of the fit with its primal and dual value, its gap, status and history.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int
@@ -204,14 +203,14 @@ class InvariantStructuredSVC(ExampleMachine):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
-    fit also had ``warm_start=True``. Examples, labels, `structure`, `kernel` and `cost` must be the
-    same; otherwise the fit starts from zero. `C`, weights and the oracle may change.
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Examples, labels and parameters may change. Dual
+    variables start at zero if the number of examples changes.
 
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    examples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises
-    ValueError, and the message contains the difference. These parameters may change: `tol`,
-    `max_seconds`, `random_state`, `verbose`, `warm_start`, `cache_mb` and `on_interrupt`.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    examples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the
+    best function and the dual variables; `max_seconds` limits the sum of all runs.
 
     Examples
     --------
@@ -476,10 +475,6 @@ class InvariantStructuredSVC(ExampleMachine):
         if self._linear and self.plane_tol == 0:
             return solver_for(objective, length_of_rows(objective.terms[0]))
         return super()._best_solver(objective)
-
-    def _planes_ignore(self) -> frozenset[str]:
-        # Weights and functions in the space of a kernel have different representations.
-        return OF_THE_WEIGHTS if self._linear else OF_THE_WEIGHTS | {"gamma", "degree", "coef0"}
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         warn_if_uninformative(self, problem, objective, solution, stacklevel=5)

@@ -14,7 +14,8 @@ from ..kernels.kernel_utils import precision
 from ..oracles import InvarianceOracle
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
-from ..solvers import FrankWolfe, Representer, Solution, Solver
+from ..solvers import FrankWolfe, Representer, Solution, Solver, Start
+from ..solvers.checkpoint import Checkpoint
 from ..spaces import RepresenterSpace
 from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion, KernelSpace
@@ -115,11 +116,12 @@ class SupportVectorMachine(KernelMachine):
         solver = super()._solver(objective)
         return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
-    def _planes_ignore(self) -> frozenset[str]:
-        # Perturbed samples define a plane for any kernel, row indices for one kernel matrix only.
-        if self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel):
-            return super()._planes_ignore()
-        return super()._planes_ignore() | {"kernel", "gamma", "degree", "coef0"}
+    def _start(self, objective: Objective, checkpoint: Checkpoint | None) -> Start | None:
+        start = super()._start(objective, checkpoint)
+        if start is None or not self._precomputed:
+            return start
+        # Points are numbers of rows, and the fitted model numbers its support vectors instead.
+        return Start(objective.space.zeros(), start.dual_variables)
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         term: Any = objective.terms[0]
@@ -214,7 +216,6 @@ class SupportVectorMachine(KernelMachine):
         self.support_members_ = self.support_members_[kept]
         self.support_transforms_ = self.support_transforms_[kept]
         self.dual_coef_ = np.ascontiguousarray(coefficients.T)
-        self._belongs_: dict[str, str] = {}
 
     def compress(
         self,
@@ -270,7 +271,7 @@ class SupportVectorMachine(KernelMachine):
 
             ``support_`` and similar attributes of a moved point describe the support vector from which
             the optimization started. ``solution_`` has the status "compressed", the function g and the
-            lower bound of the fit, but no planes. A fit with ``warm_start=True`` thus starts from zero.
+            lower bound of the fit, but no dual variables. A fit with ``warm_start=True`` starts from g.
             The primal value and the gap are infinite, since they require the training samples
             (`max_support_vectors` computes them). Iterations, seconds and history are those of the fit.
 

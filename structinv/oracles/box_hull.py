@@ -16,10 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..utils.jit import njit
-from ..utils.matrices import Matrix, dense_rows
-from ..utils.packed_rows import PackedRows
+from ..utils.row_arrays import Arrays
 from .hulls import IdentityHull
-from .query import rows_at
 
 Array = np.ndarray
 
@@ -138,26 +136,20 @@ class BoxHull(IdentityHull):
         work = np.empty(self.X.shape[1]), np.zeros(self.X.shape[1])
         _sweep_box(*rows, self.radius, self.changed, self.taus, self.points, f, order, gaps, *work)
 
-    def normals_of(self, rows: Array) -> Array:
-        return self.signs[rows, None] * rows_at(self.points, rows)
-
     def combination(self) -> Array:
-        f = self.weights @ self.normals_of(np.arange(len(self.taus)))
-        return np.append(f, self.weights @ (self.signs * self.taus)) if self.intercept else f
+        rates = self.weights * self.signs
+        f = rates @ self.points
+        return np.append(f, rates @ self.taus) if self.intercept else f
 
     def losses(self, f: Array) -> None:
         """Return None: the oracle computes the losses as fast."""
 
-    def pack(self) -> PackedRows:
-        return PackedRows((self.taus, self.points))
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), "changes": self.points - self.taus[:, None] * self.X}
 
-    def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.taus = packed.arrays[0].copy()
-        self.points[:] = packed.arrays[1]
-
-    def restore(self, normals: Matrix, taus: Array) -> None:
-        """Initialize the state from planes; changes beyond the radius are clipped."""
-        super().restore(normals, taus)
-        changes = self.signs[:, None] * dense_rows(normals) - self.taus[:, None] * self.X
-        limits = np.outer(self.taus * self.changed, self.radius)
-        self.points = self.taus[:, None] * self.X + np.clip(changes, -limits, limits)
+    def start(self, arrays: Arrays) -> None:
+        super().start(arrays)
+        self.points = self.taus[:, None] * self.X
+        if arrays["changes"].shape == self.points.shape:
+            limits = np.outer(self.taus * self.changed, self.radius)
+            self.points = self.points + np.clip(arrays["changes"], -limits, limits)

@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.jit import FAST, njit
-from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
-from ..utils.packed_rows import PackedRows
-from .query import rows_at
+from ..utils.matrices import Matrix, add_combinations, row_dots, squared_lengths
+from ..utils.row_arrays import Arrays
 
 
 class Hull(ABC):
@@ -43,29 +42,13 @@ class Hull(ABC):
     def combination(self) -> np.ndarray:
         """Recompute `f` from the dual variables, without accumulated rounding errors."""
 
-    @property
     @abstractmethod
-    def taus(self) -> np.ndarray:
-        """The dual variable of each row, (n,)."""
+    def arrays(self) -> Arrays:
+        """Return copies of the dual variables of all rows."""
 
     @abstractmethod
-    def normals_of(self, rows: np.ndarray) -> Matrix:
-        """Compute the normals of some rows, without the intercept."""
-
-    @abstractmethod
-    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
-        """Initialize the state from the normals and dual variables of all rows.
-
-        Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
-        """
-
-    @abstractmethod
-    def pack(self) -> PackedRows:
-        """Return the state for `unpack` with the same rows."""
-
-    @abstractmethod
-    def unpack(self, packed: PackedRows, n_features: int) -> None:
-        """Initialize the state from the result of `pack`, for all rows or some of them."""
+    def start(self, arrays: Arrays) -> None:
+        """Start from dual variables of the form of `arrays`, clipped to the present sets."""
 
 
 class LabelHull(ABC):
@@ -108,26 +91,12 @@ class LabelHull(ABC):
         """Recompute the weights from the dual variables, without rounding errors."""
 
     @abstractmethod
-    def pack(self) -> PackedRows:
-        """Return the state in a form for `unpack` with the same rows."""
+    def arrays(self) -> Arrays:
+        """Return copies of the dual variables of all rows."""
 
     @abstractmethod
-    def unpack(self, packed: PackedRows) -> None:
-        """Initialize the state from the result of `pack`, for all rows or some of them."""
-
-    @abstractmethod
-    def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """Return the averaged planes: points of the hulls of S(x), and their taus.
-
-        Returns `points` (n_points, n_features), `rows` (n_points,), `taus` (n_points, n_labels).
-        """
-
-    @abstractmethod
-    def restore(self, points: Matrix, rows: np.ndarray, taus: sp.csr_matrix) -> None:
-        """Initialize the state from the result of `points` for the same rows and labels.
-
-        Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
-        """
+    def start(self, arrays: Arrays) -> None:
+        """Start from dual variables of the form of `arrays`, clipped to the present sets."""
 
 
 class IdentityHull(Hull):
@@ -140,8 +109,6 @@ class IdentityHull(Hull):
 
     Shapes: `X` (n_rows, n_features), `signs` (n_rows,), `weights` (n_rows,).
     """
-
-    taus: np.ndarray = np.empty(0)
 
     def __init__(
         self, X: Matrix, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
@@ -180,19 +147,11 @@ class IdentityHull(Hull):
         f[self.X.shape[1] :] = rates.sum()
         return f
 
-    def normals_of(self, rows: np.ndarray) -> Matrix:
-        return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.taus[rows])
+    def arrays(self) -> Arrays:
+        return {"taus": self.taus.copy()}
 
-    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
-        """Initialize the state from dual variables; normals are redundant."""
-        self.taus = np.clip(np.asarray(taus, dtype=np.float64), 0.0, 1.0)
-
-    def pack(self) -> PackedRows:
-        """Return dual variables and squared lengths, which cost a pass over the rows."""
-        return PackedRows((self.taus, self.squares))
-
-    def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.taus, self.squares = packed.arrays[0].copy(), packed.arrays[1]
+    def start(self, arrays: Arrays) -> None:
+        self.taus = np.clip(arrays["taus"], 0.0, 1.0).astype(np.float64)
 
 
 def contiguous(A: np.ndarray) -> np.ndarray:

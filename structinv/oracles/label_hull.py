@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, csr, in_threads, longest_row, ranges, short_indices, squared_lengths
-from ..utils.packed_rows import PackedRows, RaggedLists
+from ..utils.matrices import csr, in_threads, longest_row, ranges, short_indices, squared_lengths
+from ..utils.row_arrays import Arrays
 from .hulls import LabelHull
-from .label_kernels import combine_identity, losses_identity, restore_identity, sweep_identity
-from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
-from .words.label_word_pools import combine_words, points_words, restore_words
+from .label_kernels import combine_identity, losses_identity, sweep_identity
+from .words.deviations import shrunk
+from .words.label_word_kernels import (
+    NEWCOMERS,
+    combine_words,
+    losses_words,
+    sweep_words,
+    workspace,
+)
 from .words.word_edits import Moves, RowEdits
 
 # Minimum free capacity of a new pool of pairs.
@@ -120,30 +126,15 @@ class IdentityLabelHull(LabelHull):
         )  # fmt: skip
         return table
 
-    def pack(self) -> PackedRows:
-        return PackedRows((self.square,), (_listed(self.slots, self.labels, self.taus),))
+    def arrays(self) -> Arrays:
+        counts, (labels, taus) = _listed(self.slots, self.labels, self.taus)
+        return {"pairs.counts": counts, "pairs.labels": labels, "pairs.taus": taus}
 
-    def unpack(self, packed: PackedRows) -> None:
-        self.square = packed.arrays[0]
-        self.labels, self.taus = _pooled(self.slots, packed.lists[0])
+    def start(self, arrays: Arrays) -> None:
+        rows, labels, taus = _feasible_pairs(arrays, self.codes, self.n_labels)
+        counts = np.bincount(rows, minlength=len(self.codes))
+        self.labels, self.taus = _pooled(self.slots, counts, labels, taus)
         self.used[0] = self.slots[:, 1].sum()
-
-    def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """Return the rows themselves, with the dual variables of their labels."""
-        owners, places = self._pairs()
-        rows, sizes = np.unique(owners, return_counts=True)
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        entries = self.taus[places], self.labels[places].astype(np.int64), start
-        taus = sp.csr_matrix(entries, shape=(len(rows), self.n_labels))
-        taus.sort_indices()
-        return self.X if len(rows) == self.X.shape[0] else self.X[rows], rows, taus
-
-    def restore(self, points: Matrix, rows: np.ndarray, taus: sp.csr_matrix) -> None:
-        """Initialize the state from dual variables; points are redundant."""
-        start, labels, sums, _ = _by_pair(rows, taus, self.codes)
-        size = len(labels) + LEAST_PAIRS
-        self.labels, self.taus = np.zeros(size, dtype=np.int32), np.zeros(size)
-        self.used[0] = restore_identity(start, labels, sums, self.slots, self.labels, self.taus)
 
 
 class WordLabelHull(IdentityLabelHull):
@@ -216,44 +207,62 @@ class WordLabelHull(IdentityLabelHull):
         )
         return table
 
-    def pack(self) -> PackedRows:
-        pairs = _listed(self.slots, self.labels, self.taus, self.sizes)
-        words = _listed(self.parts, self.words, self.deviations)
-        return PackedRows((self.square, self.mu.astype(np.float32)), (pairs, words))
+    def arrays(self) -> Arrays:
+        sizes = _listed(self.slots, self.sizes)[1][0]
+        n_words, (places, deviations) = _listed(self.parts, self.words, self.deviations)
+        pairs = super().arrays()
+        return {
+            **pairs,
+            "mu": self.mu.astype(np.float32),
+            "words.counts": n_words,
+            "words.labels": np.repeat(pairs["pairs.labels"], sizes),
+            "words.places": places,
+            "words.deviations": deviations,
+        }
 
-    def unpack(self, packed: PackedRows) -> None:
-        self.square, self.mu[:] = packed.arrays
-        pairs, words = packed.lists
-        self.labels, self.taus, self.sizes = _pooled(self.slots, pairs)
-        self.words, self.deviations = _pooled(self.parts, words)
-        self.used[:] = self.slots[:, 1].sum(), self.parts[:, 1].sum()
+    def start(self, arrays: Arrays) -> None:
+        super().start(arrays)
+        self.mu[:] = arrays["mu"]
+        n_rows, lengths = len(self.codes), np.diff(self.X.indptr)
+        # Pair of each deviation, by row and label.
+        rows = np.repeat(np.arange(n_rows), arrays["words.counts"])
+        owners, places = np.repeat(np.arange(n_rows), self.slots[:, 1]), arrays["words.places"]
+        keys = owners * self.n_labels + self.labels[: len(owners)]
+        pairs = _places_of(rows * self.n_labels + arrays["words.labels"], keys)
+        valid = np.flatnonzero((pairs >= 0) & (places >= 0) & (places < lengths[rows]))
+        valid = valid[np.argsort(pairs[valid], kind="stable")]
+        sizes = np.bincount(pairs[valid], minlength=len(owners))
+        (most, drop, grow, changed), taus = self.moves, self.taus[: len(owners)]
+        budgets = most * taus * changed[owners]
+        deviations, _ = shrunk(arrays["words.deviations"][valid], sizes, taus, budgets, drop, grow)
+        self.sizes = np.concatenate([sizes, np.zeros(LEAST_PAIRS, int)]).astype(np.int32)
+        n_words = np.bincount(rows[valid], minlength=n_rows)
+        self.words, self.deviations = _pooled(
+            self.parts, n_words, places[valid].astype(np.int32), deviations
+        )
+        self.used[1] = self.parts[:, 1].sum()
 
-    def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """Return one point for each pair."""
-        X, (rows, places) = self.X, self._pairs()
-        points = X[rows]
-        points_words(
-            X.indptr, X.data, rows, places, self.slots, self.taus, self.sizes, self.parts, self.words,
-            self.deviations, points.data,
-        )  # fmt: skip
-        entries = self.taus[places], self.labels[places].astype(np.int64), np.arange(len(rows) + 1)
-        return points, rows, sp.csr_matrix(entries, shape=(len(rows), self.n_labels))
 
-    def restore(self, points: Matrix, rows: np.ndarray, taus: sp.csr_matrix) -> None:
-        """Initialize the state from points, shrunk to fulfill bounds and number of edits."""
-        X = self.X
-        start, labels, sums, fractions = _by_pair(rows, taus, self.codes)
-        given = sp.csr_matrix(fractions @ sp.csr_matrix(points))
-        owners = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        n_pairs, n_entries = len(labels), int(np.diff(X.indptr)[owners].sum())
-        self.labels = np.zeros(n_pairs + LEAST_PAIRS, dtype=np.int32)
-        self.taus, self.sizes = np.zeros(len(self.labels)), np.zeros_like(self.labels)
-        self.words = np.zeros(n_entries + LEAST_PAIRS, dtype=np.int32)
-        self.deviations = np.zeros(len(self.words))
-        self.used[:] = restore_words(
-            X.indptr, X.indices, X.data, self.moves, start, labels, sums, given.indptr,
-            given.indices, given.data, *self._pools, np.zeros(X.shape[1]),
-        )  # fmt: skip
+def _places_of(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return the place of each wanted number among unsorted keys, -1 for none."""
+    if len(keys) == 0:
+        return np.full(len(wanted), -1)
+    order = np.argsort(keys, kind="stable")
+    places = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[places] == wanted, places, -1)
+
+
+def _feasible_pairs(
+    arrays: Arrays, codes: np.ndarray, n_labels: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return row, wrong label and dual variable of pairs; those of a row are at most 1 in total."""
+    rows = np.repeat(np.arange(len(codes)), arrays["pairs.counts"])
+    labels, taus = arrays["pairs.labels"], arrays["pairs.taus"]
+    known = (labels >= 0) & (labels < n_labels) & (labels != codes[rows]) & (taus > 0)
+    chosen = np.flatnonzero(known)
+    rows, labels, taus = rows[chosen], labels[chosen].astype(np.int32), taus[chosen]
+    totals = np.bincount(rows, taus, len(codes))
+    return rows, labels, taus / np.maximum(totals, 1.0)[rows]
 
 
 def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
@@ -264,43 +273,23 @@ def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
     return new
 
 
-def _listed(slots: np.ndarray, *pools: np.ndarray) -> RaggedLists:
-    """Return the entries of pools as one list per row."""
+def _listed(slots: np.ndarray, *pools: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Return the number of entries of each row, and the entries of pools row by row."""
     size = int(slots[:, 1].sum())
-    entries = tuple(_compacted(slots, pool, size) for pool in pools)
-    return RaggedLists(slots[:, 1].astype(np.int32), entries)
+    return slots[:, 1].astype(np.int32), tuple(_compacted(slots, pool, size) for pool in pools)
 
 
-def _pooled(slots: np.ndarray, lists: RaggedLists) -> list[np.ndarray]:
-    """Return pools with spare capacity from one list per row, and set `slots`."""
-    slots[:, 1] = lists.counts
+def _pooled(slots: np.ndarray, counts: np.ndarray, *entries: np.ndarray) -> list[np.ndarray]:
+    """Return pools with spare capacity from entries row by row, and set `slots`."""
+    slots[:, 1] = counts
     _side_by_side(slots)
-    return [np.concatenate([entries, np.zeros(LEAST_PAIRS, entries.dtype)]) for entries in lists.entries]
+    return [np.concatenate([each, np.zeros(LEAST_PAIRS, each.dtype)]) for each in entries]
 
 
 def _side_by_side(slots: np.ndarray) -> None:
     """Set the starts and capacities of rows in a pool without gaps."""
     slots[:, 0] = np.cumsum(slots[:, 1]) - slots[:, 1]
     slots[:, 2] = slots[:, 1]
-
-
-def _by_pair(
-    rows: np.ndarray, taus: sp.csr_matrix, codes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, sp.csr_matrix]:
-    """Add up dual variables by pair of row and label, sorted by row.
-
-    Returns the start of the pairs of each row, the label and tau of each pair, and a matrix
-    (n_pairs, n_points) with the tau of each point in each pair.
-    """
-    given = taus.tocoo()
-    counted = (given.data > 0) & (given.col != codes[rows[given.row]])
-    terms, labels, sizes = (part[counted] for part in (given.row, given.col, given.data))
-    n_labels = taus.shape[1]
-    keys, pairs = np.unique(rows[terms] * n_labels + labels, return_inverse=True)
-    fractions = sp.csr_matrix((sizes, (pairs.ravel(), terms)), shape=(len(keys), len(rows)))
-    owners, pair_labels = np.divmod(keys, n_labels)
-    start = np.searchsorted(owners, np.arange(len(codes) + 1))
-    return start, pair_labels, np.asarray(fractions.sum(axis=1)).ravel(), fractions
 
 
 def word_losses(

@@ -229,21 +229,3 @@ def combine_identity(indptr, indices, data, codes, weights, intercept, slots, la
         if intercept:
             for t in range(size + 1):
                 W[W.shape[0] - 1, work[t]] += change[t]
-
-
-@njit(**PLAIN)
-def restore_identity(start, labels_in, taus_in, slots, labels, taus):
-    """Restore dual variables, sorted by row, shrunk to sums of 1; count them."""
-    at = 0
-    for i in range(slots.shape[0]):
-        slots[i, 0], slots[i, 1], total = at, 0, 0.0
-        for e in range(start[i], start[i + 1]):
-            labels[at + slots[i, 1]], taus[at + slots[i, 1]] = labels_in[e], taus_in[e]
-            slots[i, 1] += 1
-            total += taus_in[e]
-        slots[i, 2] = slots[i, 1]
-        if total > 1.0:
-            for t in range(slots[i, 1]):
-                taus[at + t] /= total
-        at += slots[i, 1]
-    return at

@@ -136,13 +136,13 @@ def _of_dict(value: dict, inner: Callable[[Any], Any]) -> Any:
 
 
 def _shortened(solution: Solution) -> Solution:
-    """Return a solution without planes and, with a kernel, without the function.
+    """Return a solution without dual variables and, with a kernel, without the function.
 
     The estimator has the function's coefficients.
     """
     nothing: Any = None
     f = solution.f if isinstance(solution.f, np.ndarray) else nothing
-    solution = replace(solution, f=f, planes=nothing)
+    solution = replace(solution, f=f, dual_variables=[])
     if _WITHOUT_TIMES not in os.environ:
         return solution
     history = [replace(record, seconds=0.0) for record in solution.history]

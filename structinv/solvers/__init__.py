@@ -1,6 +1,6 @@
 """Solvers of convex objectives, stopping rules and the training loop."""
 
-from .base import Bounds, Solution, Solver, Status
+from .base import Bounds, Solution, Solver, Start, Status
 from .bmrm import BMRM
 from .frank_wolfe import FrankWolfe
 from .interior_point import InteriorPoint
@@ -35,6 +35,7 @@ __all__ = [
     "Seconds",
     "Solution",
     "Solver",
+    "Start",
     "Status",
     "solve",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
+from ..utils.row_arrays import Arrays, fitting
 from ..utils.summaries import Table, Tabulated, named_values
 
 
@@ -94,8 +95,8 @@ _ADVICE = {
     ),
     Status.INCONSISTENT: (
         "the lower bound exceeds the objective: an oracle returns points outside the perturbation set "
-        "(see check_oracle), a custom argmax misses better labelings (see check_custom), a warm start "
-        "has other rows or a larger perturbation set, or a kernel is not positive semi-definite."
+        "(see check_oracle), a custom argmax misses better labelings (see check_custom), or a kernel is "
+        "not positive semi-definite."
     ),
     Status.COMPRESSED: (
         "the model was compressed after the fit, so it is not optimal: compression_error_ is the "
@@ -154,10 +155,9 @@ class Solution(Tabulated):
         Reason why the run ended.
     history : list of Record
         Primal and dual values at each check of the duality gap.
-    planes : PlaneSet
-        Planes with their dual variables, for a warm start. The new fit has the same rows. It may have
-        other weights or a larger perturbation set. Models have None if their planes refer to the rows
-        of a fit without ``warm_start=True``.
+    dual_variables : list of dict of str to ndarray
+        Dual variables of each term, by name. With `f`, they start another run for as many rows. Models
+        have them only with ``warm_start=True``.
     iterations : int
         Number of iterations.
     oracle_calls : int
@@ -201,7 +201,7 @@ class Solution(Tabulated):
     relative_gap: float
     status: Status
     history: list[Record]
-    planes: PlaneSet
+    dual_variables: list[Arrays]
     iterations: int
     oracle_calls: int
     seconds: float
@@ -249,6 +249,34 @@ class Solution(Tabulated):
 
 
 @dataclass(frozen=True)
+class Start:
+    """Function and dual variables from which a run starts.
+
+    Parameters
+    ----------
+    f : element
+        Function of the objective's space.
+    dual_variables : list of dict of str to ndarray, optional
+        Dual variables of each term. Values that are not feasible are clipped, and arrays of another
+        form are left out. A start therefore never leads to a wrong bound.
+
+    See Also
+    --------
+    Solver.init : Method that takes a start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.solvers import Start
+    >>> Start(np.zeros(2)).dual_variables
+    []
+    """
+
+    f: Element
+    dual_variables: list[Arrays] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Bounds:
     """Candidate function of a solver with a lower bound of the optimum.
 
@@ -291,8 +319,6 @@ class Solver(BaseEstimator, ABC):
 
     Attributes
     ----------
-    takes_sums : bool
-        Whether a run can start from planes of the sum of all blocks, not only of single blocks.
     min_iterations : int
         Minimum number of iterations before a run can end as stalled. Larger values suit solvers with
         short steps.
@@ -311,7 +337,6 @@ class Solver(BaseEstimator, ABC):
     True
     """
 
-    takes_sums: bool = False
     min_iterations: int = 500
     still_iterations: int = 500
 
@@ -325,9 +350,7 @@ class Solver(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> Any:
+    def init(self, objective: Objective, rng: np.random.Generator, start: Start | None = None) -> Any:
         """Return the initial state of a run.
 
         Parameters
@@ -336,8 +359,9 @@ class Solver(BaseEstimator, ABC):
             Objective to minimize.
         rng : numpy.random.Generator
             Source of all random numbers of the run.
-        planes : PlaneSet, optional
-            Planes of an earlier solution, for a warm start.
+        start : Start, optional
+            Function and dual variables of an earlier run, whose objective may differ. A solver without
+            dual variables can compute its first planes at the function.
 
         Returns
         -------
@@ -345,44 +369,14 @@ class Solver(BaseEstimator, ABC):
             State of the run. Only the solver depends on its type.
         """
 
-    def starts_from_planes(self, objective: Objective) -> bool:
-        """Return whether `init` starts from given planes; True by default.
-
-        Parameters
-        ----------
-        objective : Objective
-            Objective to minimize.
-
-        Returns
-        -------
-        bool
-            Whether planes change the initial state.
-        """
-        return True
-
-    def checks_planes(self, objective: Objective) -> bool:
-        """Return whether `init` drops or corrects invalid planes; False by default.
-
-        Parameters
-        ----------
-        objective : Objective
-            Objective to minimize.
-
-        Returns
-        -------
-        bool
-            Whether planes that do not bound the losses from below are dropped or corrected.
-        """
-        return False
-
     @abstractmethod
     def step(self, objective: Objective, state: Any) -> float | None:
         """Do one iteration.
 
         A solver calls ``objective.out_of_time()`` between portions of its work. No portion takes longer
         than a pass of the oracles. Once it returns True, also in the first step, the solver skips the
-        remaining work. The state must then be valid for `bounds` and `planes`, as after any other step.
-        The estimate is then infinite, because the gap of skipped blocks is unknown.
+        remaining work. The state must then be valid for `bounds` and `dual_variables`, as after any
+        other step. The estimate is then infinite, because the gap of skipped blocks is unknown.
 
         Parameters
         ----------
@@ -436,9 +430,8 @@ class Solver(BaseEstimator, ABC):
             Candidate with its bounds.
         """
 
-    @abstractmethod
-    def planes(self, objective: Objective, state: Any) -> PlaneSet:
-        """Return the planes with their dual variables.
+    def dual_variables(self, objective: Objective, state: Any) -> list[Arrays]:
+        """Return the dual variables of each term; none by default.
 
         Parameters
         ----------
@@ -449,9 +442,10 @@ class Solver(BaseEstimator, ABC):
 
         Returns
         -------
-        PlaneSet
-            Planes, for a warm start.
+        list of dict of str to ndarray
+            Dual variables by name, for `init`. They must not share memory with the state.
         """
+        return []
 
 
 def check_planes(solver: str, objective: Objective, *, free: bool = False, sums: bool = False) -> None:
@@ -476,3 +470,23 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False, sums:
                 f"{solver} requires losses with a derivative, but a loss written in cvxpy has none: "
                 "use Representer(method='cvxpy')"
             )
+
+
+def planes_at(objective: Objective, start: Start) -> PlaneSet:
+    """Return the planes of all weighted blocks at the function of a start.
+
+    Each plane has all dual variables of its block. If the worst perturbed sample of every block is
+    unique, this is the dual point of the start.
+    """
+    planes, taus = objective.planes(start.f), np.zeros(objective.n_blocks)
+    edges = zip(objective.first, objective.first[1:], start.dual_variables, strict=False)
+    for first, last, arrays in edges:
+        taus[first:last] = fitting(arrays, {"taus": taus[first:last]})["taus"]
+    used = np.flatnonzero(objective.weights > 0)
+    alphas = np.clip(taus[used], 0.0, 1.0)
+    return PlaneSet(planes.normals[used], planes.offsets[used], used, alphas)
+
+
+def by_term(objective: Objective, taus: np.ndarray) -> list[Arrays]:
+    """Return the sums of the dual variables of blocks, by term."""
+    return [{"taus": own} for own in np.split(taus, objective.first[1:-1])]

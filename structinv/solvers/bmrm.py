@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..terms import Objective
-from ..terms.planes import PlaneSet, WorkingSet
+from ..terms.planes import WorkingSet
 from ..utils.parameters import check_integer
-from .base import Bounds, Solver, check_planes
+from .base import Bounds, Solver, Start, check_planes
 
 
 @dataclass
@@ -46,7 +46,6 @@ class BMRM(Solver):
     BMRM()
     """
 
-    takes_sums = True
     still_iterations = 100
 
     def __init__(self, max_idle: int = 50) -> None:
@@ -57,16 +56,12 @@ class BMRM(Solver):
         check_planes("BMRM", objective, sums=True)
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> BMRMState:
-        # Planes of single blocks are added up to one plane.
         space = objective.space
         lower_bound = float(objective.weights @ objective.lower_bounds)
         bundle = WorkingSet(space, np.ones(1), np.array([lower_bound]))
-        if planes is not None and len(planes):
-            sums = planes.sums(space, objective.weights, objective.lower_bounds)
-            bundle.add(sums.normals, sums.offsets, np.zeros(len(sums), int), sums.alphas.copy())
-        f = bundle.combination()
+        f = space.zeros() if start is None else start.f
         return BMRMState(bundle, f, f, np.inf, np.inf)
 
     def step(self, objective: Objective, state: BMRMState) -> None:
@@ -78,23 +73,17 @@ class BMRM(Solver):
             state.best, state.upper, state.attained = state.f.copy(), upper, attained
         bundle = state.bundle
         above = attained - half - bundle.block_values(state.f)[0][0]
+        if len(bundle) == 0:
+            # A start has no planes.
+            state.f = space.zeros()
         bundle.prune(self.max_idle)
         bundle.add(plane.normals, plane.offsets, np.zeros(1, int))
         bundle.ascend(state.f, 0.01 * max(above, 0.0), 200)
 
     def bounds(self, objective: Objective, state: BMRMState) -> Bounds:
-        state.f = state.bundle.combination()
+        if len(state.bundle):
+            state.f = state.bundle.combination()
         dual = state.bundle.offset - 0.5 * objective.space.dot(state.f, state.f)
         if not np.isfinite(state.attained):
             return Bounds(state.f, dual)
         return Bounds(state.best, dual, state.upper, state.attained)
-
-    def planes(self, objective: Objective, state: BMRMState) -> PlaneSet:
-        # Planes of the bundle with a positive dual variable.
-        bundle, weights = state.bundle, objective.weights
-        used = np.flatnonzero(bundle.alphas > 0)
-        if bundle.normals is None or len(used) == 0:
-            return PlaneSet.of_sum(objective.space, bundle.combination(), bundle.offset, weights)
-        whole = np.full(len(used), -1)
-        alphas = bundle.alphas[used]
-        return PlaneSet(bundle.normals[used], bundle.offsets[used], whole, alphas, weights.copy())

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from ..dual.base import join_planes
-from ..dual.penalty_state import slopes_fit
+from ..dual.penalty_state import feasible_slopes
 from ..losses import ScalarLoss
 from ..losses.combined import ConcatenatedLoss
 from ..spaces import RepresenterSpace
-from ..spaces.base import Space
 from ..spaces.representer_space import RepresenterExpansion
-from ..terms import Objective, Term
+from ..terms import Objective
 from ..terms.base import Coordinates
-from ..terms.planes import PlaneSet
+from ..utils.row_arrays import fitting
+from .base import Start
 
 # Rounding error of an equation, relative to its terms.
 ROUNDING = 1e-14
@@ -182,22 +180,10 @@ def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem
     return CoefficientProblem(space, [each for each in found if each is not None])
 
 
-def planes_of_slopes(
-    space: Space, terms: Sequence[Term], blocks: Iterable[int], slopes: Sequence[np.ndarray | None]
-) -> PlaneSet:
-    """Return one plane, with the number of its block, per penalty with known slopes."""
-    numbered = zip(terms, blocks, slopes, strict=True)
-    found = [term.plane_of_slopes(space, own, int(i)) for term, i, own in numbered if own is not None]
-    return join_planes(space, found)
-
-
-def slopes_of_planes(
-    terms: Sequence[Term], blocks: Iterable[int], planes: PlaneSet
-) -> list[np.ndarray | None]:
-    """Return the stored slopes of each term's block, None if they do not match."""
-    found: list[np.ndarray | None] = []
-    for term, block in zip(terms, blocks, strict=True):
-        slopes, own = planes.slopes.get(int(block)), term.coordinates()
-        fits = slopes is not None and own is not None and slopes_fit(slopes, own.loss, len(own.weights))
-        found.append(slopes if fits else None)
+def started_slopes(problem: CoefficientProblem, start: Start) -> list[np.ndarray]:
+    """Return feasible slopes of each term from a start, and zeros for terms without."""
+    found = [np.zeros(size) for size in problem.sizes]
+    for number, arrays in enumerate(start.dual_variables[: len(found)]):
+        own = fitting(arrays, {"slopes": found[number]})["slopes"]
+        found[number] = feasible_slopes(own, problem.terms[number].loss)
     return found

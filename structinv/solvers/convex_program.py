@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..terms import Objective
-from ..terms.planes import PlaneSet
-from .base import Bounds
+from .base import Bounds, Start
 from .coefficient_objectives import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
@@ -26,13 +25,12 @@ class ConvexProgram(CoefficientMethod):
     """
 
     name = "Representer(method='cvxpy')"
-    uses_planes = False
 
     def __init__(
         self,
         objective: Objective,
         rng: np.random.Generator,
-        planes: PlaneSet | None = None,
+        start: Start | None = None,
         cvxpy_solver: str = "CLARABEL",
     ) -> None:
         super().__init__(objective, rng)
@@ -52,10 +50,6 @@ class ConvexProgram(CoefficientMethod):
 
         for term in problem.terms:
             term.loss.expression(cp.Variable(len(term.weights)))
-
-    @classmethod
-    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        return False
 
     def step(self, objective: Objective) -> None:
         # The first step solves the problem; further steps do nothing.

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..dual import Case, DualState, chosen
+from ..dual import DualState, dual_state
 from ..dual.base import OutOfTime, never
+from ..dual.penalty_state import feasible_slopes
 from ..spaces import RepresenterSpace
 from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective
 from ..terms.base import Coordinates
-from ..terms.planes import PlaneSet
 from ..utils.jit import njit
-from .base import Bounds, check_planes
-from .coefficient_objectives import CoefficientProblem, planes_of_slopes, slopes_of_planes
-from .frank_wolfe import FrankWolfe, term_states
+from ..utils.row_arrays import Arrays, fitting
+from .base import Bounds, Start, check_planes
+from .coefficient_objectives import CoefficientProblem
+from .frank_wolfe import FrankWolfe, started
 
 # Sweeps over the functionals between two checks.
 SWEEPS = 20
@@ -49,7 +50,6 @@ class CoordinateState(DualState):
     satisfies it: the penalty is added to the Gram matrix, and the multiplier is the constant.
     """
 
-    checks_planes = True
     adds_planes = False
 
     def __init__(
@@ -184,16 +184,13 @@ class CoordinateState(DualState):
         problem = self.problem
         return problem.function(-problem.weights * problem.feasible(self.slopes), self.free)
 
-    def planes(self) -> PlaneSet:
-        slopes = self.problem.by_term(self.problem.feasible(self.slopes))
-        return planes_of_slopes(self.space, self.penalties, range(len(slopes)), slopes)
+    def arrays(self) -> Arrays:
+        return {"slopes": self.problem.feasible(self.slopes)}
 
-    def restore(self, planes: PlaneSet) -> None:
-        """Restore the slopes; terms without matching slopes keep their initial ones."""
-        known = slopes_of_planes(self.penalties, range(len(self.penalties)), planes)
-        parts = zip(known, self.problem.by_term(self.slopes), strict=True)
-        slopes = np.concatenate([old if own is None else own for own, old in parts])
+    def _start(self, arrays: Arrays, f: RepresenterExpansion) -> int:
+        slopes = feasible_slopes(arrays["slopes"], self.problem.loss)
         self.coefficients = -self.problem.weights * slopes
+        return 0
 
 
 class DualCoordinates:
@@ -203,22 +200,36 @@ class DualCoordinates:
     """
 
     name = "Representer(method='dual-cd')"
-    uses_planes = True
 
     def __init__(
         self,
         objective: Objective,
         rng: np.random.Generator,
-        planes: PlaneSet | None = None,
+        start: Start | None = None,
         plane_tol: float = 0.0,
     ) -> None:
-        joined, others = _split(objective)
-        parts, blocks = term_states(objective, others, rng, plane_tol)
-        if joined:
-            parts = [CoordinateState(objective, joined, rng), *parts]
-            blocks = [objective.first[joined], *blocks]
+        self.joined, self.others = _split(objective)
+        terms = [objective.terms[number] for number in self.others]
+        parts = [dual_state(term, objective.space, rng, plane_tol) for term in terms]
+        if self.joined:
+            parts = [CoordinateState(objective, self.joined, rng), *parts]
+        if start is not None:
+            start = replace(start, dual_variables=self._by_state(parts[0], start.dual_variables))
         self.solver = FrankWolfe(plane_tol)
-        self.state = self.solver.begin(objective, parts, blocks, planes)
+        self.state = started(objective, parts, start)
+
+    def _by_state(self, first: Any, given: list[Arrays]) -> list[Arrays]:
+        """Return the dual variables of each state; all joined terms have one."""
+        by_term = dict(enumerate(given))
+        others = [by_term.get(number, {}) for number in self.others]
+        if not self.joined:
+            return others
+        own = first.problem.by_term(first.slopes)
+        slopes = [
+            fitting(by_term.get(number, {}), {"slopes": each})["slopes"]
+            for number, each in zip(self.joined, own, strict=True)
+        ]
+        return [{"slopes": np.concatenate(slopes)}, *others]
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -226,13 +237,6 @@ class DualCoordinates:
         check_planes(cls.name, objective, free=True)
         if objective.space.n_free:
             _check_free(objective)
-
-    @classmethod
-    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """Return whether invalid planes are dropped; see `Solver.checks_planes`."""
-        # Slopes outside the domain of a conjugate are dropped.
-        others = (objective.terms[number] for number in _split(objective)[1])
-        return all(chosen(Case(term, objective.space, plane_tol)).checks_planes for term in others)
 
     def step(self, objective: Objective) -> float:
         """Run one iteration and return an estimate of the absolute gap."""
@@ -246,9 +250,16 @@ class DualCoordinates:
         """Compute a candidate and a dual value from the state of the run."""
         return self.solver.bounds(objective, self.state)
 
-    def planes(self, objective: Objective) -> PlaneSet:
-        """Return the planes with their dual variables."""
-        return self.solver.planes(objective, self.state)
+    def dual_variables(self, objective: Objective) -> list[Arrays]:
+        """Return the dual variables of each term."""
+        states = list(self.state.parts)
+        found: dict[int, Arrays] = {}
+        if self.joined:
+            first: Any = states.pop(0)
+            slopes = first.problem.by_term(first.arrays()["slopes"])
+            found = {n: {"slopes": own} for n, own in zip(self.joined, slopes, strict=True)}
+        found |= {n: state.arrays() for n, state in zip(self.others, states, strict=True)}
+        return [found[number] for number in range(len(found))]
 
 
 def _split(objective: Objective) -> tuple[list[int], list[int]]:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..dual import Case, DualState, chosen, dual_state
-from ..dual.base import CONVERGED_SHARE, join_planes, total
+from ..dual import DualState, dual_state
+from ..dual.base import CONVERGED_SHARE, total
 from ..spaces.base import Element
 from ..terms import Objective
-from ..terms.planes import PlaneSet
 from ..utils.parameters import check_number
-from .base import Bounds, Solver, check_planes
+from ..utils.row_arrays import Arrays
+from .base import Bounds, Solver, Start, check_planes
 
 
 @dataclass
 class FrankWolfeState:
-    """Dual states of all terms: blocks in the objective, sum f, gaps of a sweep."""
+    """Dual states of all terms, sum f, gaps of a sweep."""
 
     parts: list[DualState]
-    blocks: list[np.ndarray]
     f: Element
     gaps: list[float] = field(default_factory=list)
 
@@ -74,47 +72,10 @@ class FrankWolfe(Solver):
         check_planes("FrankWolfe", objective, sums=True)
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> FrankWolfeState:
-        every = range(len(objective.terms))
-        return self.begin(objective, *term_states(objective, every, rng, self.plane_tol), planes)
-
-    def begin(
-        self,
-        objective: Objective,
-        parts: list[DualState],
-        blocks: list[np.ndarray],
-        planes: PlaneSet | None,
-    ) -> FrankWolfeState:
-        """Return the initial state for given dual states.
-
-        Parameters
-        ----------
-        objective : Objective
-            Objective to minimize.
-        parts : list of DualState
-            Dual states, in initial form.
-        blocks : list of array of int
-            Blocks of the objective of each dual state.
-        planes : PlaneSet or None
-            Planes of an earlier solution, for a warm start.
-
-        Returns
-        -------
-        FrankWolfeState
-            State of the run.
-        """
-        if planes is not None:
-            for part, own in zip(parts, blocks, strict=True):
-                part.restore(planes if objective.planes_are_sums else _of_blocks(planes.by_block(), own))
-        from_zero = planes is None and all(part.offset == 0 for part in parts)
-        return FrankWolfeState(
-            parts, blocks, objective.space.zeros() if from_zero else total(objective.space, parts)
-        )
-
-    def checks_planes(self, objective: Objective) -> bool:
-        cases = (Case(term, objective.space, self.plane_tol) for term in objective.terms)
-        return all(chosen(case).checks_planes for case in cases)
+        parts = [dual_state(term, objective.space, rng, self.plane_tol) for term in objective.terms]
+        return started(objective, parts, start)
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         state.gaps = []
@@ -153,36 +114,15 @@ class FrankWolfe(Solver):
         upper, attained = (norm + sum(side) for side in zip(*values, strict=True))
         return upper, attained
 
-    def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
-        if objective.planes_are_sums:
-            return state.parts[0].planes()
-        numbered = []
-        for part, own in zip(state.parts, state.blocks, strict=True):
-            found = part.planes()
-            slopes = {int(own[block]): slopes for block, slopes in found.slopes.items()}
-            numbered.append(
-                PlaneSet(found.normals, found.offsets, own[found.blocks], found.alphas, slopes=slopes)
-            )
-        return join_planes(objective.space, numbered)
+    def dual_variables(self, objective: Objective, state: FrankWolfeState) -> list[Arrays]:
+        return [part.arrays() for part in state.parts]
 
 
-def term_states(
-    objective: Objective, numbers: Sequence[int], rng: np.random.Generator, plane_tol: float
-) -> tuple[list[DualState], list[np.ndarray]]:
-    """Return the dual states of the terms with these numbers, and their blocks."""
-    edges = objective.first
-    terms = [objective.terms[number] for number in numbers]
-    parts = [dual_state(term, objective.space, rng, plane_tol) for term in terms]
-    return parts, [np.arange(edges[number], edges[number + 1]) for number in numbers]
-
-
-def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:
-    """Return the planes of increasing `blocks`; their numbers become positions in `blocks`."""
-    selected = np.flatnonzero(np.isin(planes.blocks, blocks))
-    return PlaneSet(
-        planes.normals[selected],
-        planes.offsets[selected],
-        np.searchsorted(blocks, planes.blocks[selected]),
-        planes.alphas[selected],
-        slopes={int(np.searchsorted(blocks, b)): p for b, p in planes.slopes.items() if b in blocks},
-    )
+def started(objective: Objective, parts: list[DualState], start: Start | None) -> FrankWolfeState:
+    """Return the initial state of a run for new dual states of all terms."""
+    if start is not None:
+        for part, arrays in zip(parts, start.dual_variables, strict=False):
+            objective.oracle_calls += part.start(arrays, start.f)
+    from_zero = start is None and all(part.offset == 0 for part in parts)
+    f = objective.space.zeros() if from_zero else total(objective.space, parts)
+    return FrankWolfeState(parts, f)

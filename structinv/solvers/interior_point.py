@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..dual.base import join_planes
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element, Space
 from ..spaces.tensor_rows import TensorRows
@@ -15,8 +14,9 @@ from ..terms import Objective
 from ..terms.planes import Planes, PlaneSet
 from ..utils.matrices import dense
 from ..utils.parameters import check_integer
+from ..utils.row_arrays import Arrays
 from .barrier import Master, OuterProductRows
-from .base import Bounds, Solver, check_planes
+from .base import Bounds, Solver, Start, by_term, check_planes, planes_at
 from .shared_changes import MOST_WEIGHTS, Program, program_of
 
 # Tolerance of the master problem, as a fraction of the gap. Initial barrier parameter, as a multiple of
@@ -41,7 +41,6 @@ class InteriorPointState:
     - `best`: best point so far
     - `upper, attained`: objective at `best`, from above and over the perturbed samples found
     - `dual`: largest lower bound so far
-    - `proof`: planes with this lower bound
     """
 
     program: Program
@@ -52,7 +51,6 @@ class InteriorPointState:
     upper: float = np.inf
     attained: float = np.inf
     dual: float = -np.inf
-    proof: PlaneSet | None = None
 
 
 class InteriorPoint(Solver):
@@ -93,12 +91,11 @@ class InteriorPoint(Solver):
         check_planes("InteriorPoint", objective)
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> InteriorPointState:
-        space = objective.space
-        found = join_planes(space, []) if planes is None else planes.by_block()
         program = program_of(objective)
-        f = program.lifted(_total(objective, found)[0])
+        f = program.lifted(objective.space.zeros() if start is None else start.f)
+        found = PlaneSet.join(objective.space, [] if start is None else [planes_at(objective, start)])
         found = program.begin(found)
         return InteriorPointState(program, found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
@@ -112,7 +109,7 @@ class InteriorPoint(Solver):
         self._drop_idle(objective, state)
         parts = [state.planes, *new]
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
-        state.planes = join_planes(objective.space, [part for part in parts if len(part)])
+        state.planes = PlaneSet.join(objective.space, parts)
         if len(state.planes) and not objective.out_of_time():
             self._solve_master(original, state)
 
@@ -174,8 +171,7 @@ class InteriorPoint(Solver):
         state.planes = PlaneSet(planes.normals, planes.offsets, planes.blocks, alphas)
         f, dual = _total(original, state.program.planes(state.planes))
         state.f = state.program.lifted(f)
-        if dual > state.dual:
-            state.dual, state.proof = dual, state.planes
+        state.dual = max(state.dual, dual)
 
     def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
         f, dual = _total(objective, state.program.planes(state.planes))
@@ -183,8 +179,9 @@ class InteriorPoint(Solver):
             return Bounds(f, dual)
         return Bounds(state.program.function(state.best), dual, state.upper, state.attained)
 
-    def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
-        return state.program.planes(state.planes if state.proof is None else state.proof)
+    def dual_variables(self, objective: Objective, state: InteriorPointState) -> list[Arrays]:
+        planes = state.program.planes(state.planes)
+        return by_term(objective, np.bincount(planes.blocks, planes.alphas, objective.n_blocks))
 
 
 def _gap(objective: Objective, state: InteriorPointState) -> float:

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..spaces.base import Element
-from ..terms import Objective
+from ..terms import Objective, WorstCase
 from ..terms.base import never
-from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
-from .base import Record, Solution, Solver, Status
+from .base import Record, Solution, Solver, Start, Status
 from .stopping import Gap, Progress, Stall, StopRule
-from .warm_start import fitting
 
 _local = threading.local()
 # Largest excess of the lower over the upper bound due to rounding: relative, and in rounding units of
@@ -27,7 +25,7 @@ CROSSED, UNITS_CROSSED = 1e-7, 10.0
 # Maximum fraction of the time limit that is reserved for the final check.
 MOST_RESERVED = 0.5
 Callback = Callable[[Progress], bool | None]
-OnIteration = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
+OnIteration = Callable[[float, Callable[[], Start]], None]
 
 
 class Interrupts:
@@ -80,7 +78,7 @@ def solve(
     objective: Objective,
     solver: Solver,
     stop: StopRule | None = None,
-    warm_start: Solution | None = None,
+    warm_start: Solution | Start | None = None,
     callbacks: Sequence[Callback] = (),
     random_state: int | np.random.Generator | None = None,
     check_always: bool = False,
@@ -100,10 +98,10 @@ def solve(
         Solver with its parameters.
     stop : StopRule, default=``Gap(1e-3)``
         Condition that ends the run. A stalled run always ends.
-    warm_start : Solution, optional
-        Solution of an objective with the same blocks, but other weights or a smaller perturbation set.
-        The solution of a kernel space may come from a pickle. The stopping rule is applied to the warm
-        start before the first step.
+    warm_start : Solution or Start, optional
+        Start of the run. It may be the solution of another objective: its dual variables are clipped to
+        the feasible set of this one. The stopping rule is applied to the warm start before the first
+        step.
     callbacks : sequence of callable
         Functions of a `Progress`, called after each iteration. A run ends if one returns True.
     random_state : int or Generator, optional
@@ -113,7 +111,7 @@ def solve(
         they are computed if the solver's estimate of the gap is small, and every ten steps.
     on_iteration : callable, optional
         Function called after each iteration. Its first argument is the time since the start, in
-        seconds. The second one is a function that returns the best element and the planes so far.
+        seconds. The second one is a function that returns a start with the best element so far.
 
     Returns
     -------
@@ -123,7 +121,7 @@ def solve(
     Raises
     ------
     ValueError
-        If the solver does not support the objective, or the warm start does not match it.
+        If the solver does not support the objective, or the function of the warm start has another size.
 
     See Also
     --------
@@ -145,23 +143,16 @@ def solve(
     'converged'
     """
     solver.validate(objective)
-    if warm_start is not None:
-        if warm_start.planes is None:
-            raise ValueError(
-                "warm_start must be a solution with planes, got one without: fit the model with "
-                "warm_start=True"
-            )
-        warm_start = fitting(objective, warm_start)
+    start = None if warm_start is None else _adopted(objective, warm_start)
     rng = np.random.default_rng(random_state)
     stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations, still_iterations=solver.still_iterations)
     overflow = _OverflowRecorder()
     with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
-        run = _Run(objective, solver, stop, warm_start, check_always, overflow)
+        run = _Run(objective, solver, stop, start, check_always, overflow)
         objective.out_of_time = never if run.ending_cost is None else run.out_of_time
         try:
             try:
-                known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
-                state = solver.init(objective, rng, known)
+                state = solver.init(objective, rng, start)
                 status = run.iterate(state, callbacks, ctrl_c, on_iteration)
                 ctrl_c.interruptible = False
             except BaseException as error:
@@ -171,6 +162,17 @@ def solve(
             return run.finish(status, ctrl_c)
         finally:
             objective.out_of_time = never
+
+
+def _adopted(objective: Objective, earlier: Solution | Start) -> Start:
+    """Return a start whose function belongs to the objective's space."""
+    space = objective.space
+    if not space.accepts(earlier.f):
+        raise ValueError(
+            "warm_start must be a solution of an objective with as many features and functions"
+        )
+    bounds = [term.bound for term in objective.terms if isinstance(term, WorstCase)]
+    return Start(space.adopted(earlier.f, bounds), earlier.dual_variables)
 
 
 class _OverflowRecorder:
@@ -226,7 +228,7 @@ class _Run:
         objective: Objective,
         solver: Solver,
         stop: StopRule,
-        warm_start: Solution | None,
+        start: Start | None,
         check_always: bool,
         overflow: _OverflowRecorder,
     ) -> None:
@@ -256,10 +258,10 @@ class _Run:
         self.gap = self.attained_gap = np.inf
         self.check_every = 1 if check_always else 10
         self.next_check = self.check_every
-        self.resumed = warm_start is not None
-        if warm_start is not None:
-            value = objective.value(warm_start.f)
-            self._offer(warm_start.f, value.upper, value.attained, recomputed=True)
+        self.resumed = start is not None
+        if start is not None:
+            value = objective.value(start.f)
+            self._offer(start.f, value.upper, value.attained, recomputed=True)
 
     def out_of_time(self) -> bool:
         """Return whether the current step must end to leave time for the final check."""
@@ -299,8 +301,8 @@ class _Run:
                 on_iteration(self.watch.seconds, self._so_far)
         return reason
 
-    def _so_far(self) -> tuple[Element, PlaneSet]:
-        return self.f, self.solver.planes(self.objective, self.state)
+    def _so_far(self) -> Start:
+        return Start(self.f, self.solver.dual_variables(self.objective, self.state))
 
     def _certify(self, status: Status) -> None:
         """Compute the value of the result, unless the objective has already computed it."""
@@ -355,7 +357,7 @@ class _Run:
             relative_gap=self._relative(self.primal),
             status=status,
             history=self.history,
-            planes=self.solver.planes(self.objective, self.state),
+            dual_variables=self.solver.dual_variables(self.objective, self.state),
             iterations=self.iteration,
             oracle_calls=self._rows(),
             seconds=self.watch.seconds,
@@ -376,7 +378,7 @@ class _Run:
             attained_gap=self.attained_gap,
             history=self.history,
             checked=checked,
-            solution=self._so_far_solved,
+            solution=lambda: self._solution(Status.INTERRUPTED),
         )
         ends = [callback(progress) for callback in callbacks]
         if self.ending_cost is not None:
@@ -386,11 +388,6 @@ class _Run:
         if reason is None and any(ends):
             return Status.INTERRUPTED
         return reason
-
-    def _so_far_solved(self) -> Solution:
-        """Return the solution at this iteration; later iterations do not change it."""
-        solution = self._solution(Status.INTERRUPTED)
-        return replace(solution, planes=solution.planes.written())
 
     def _stands_still(self) -> bool:
         """Return whether the check of this iteration left the bounds unchanged."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..terms import Objective
-from ..terms.planes import PlaneSet
-from .base import Bounds
-from .coefficient_objectives import coefficient_problem, planes_of_slopes, slopes_of_planes
+from ..utils.row_arrays import Arrays
+from .base import Bounds, Start
+from .coefficient_objectives import coefficient_problem, started_slopes
 
 
 class CoefficientMethod:
@@ -17,20 +17,18 @@ class CoefficientMethod:
     """
 
     name: str
-    uses_planes = True
 
     def __init__(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> None:
         problem = self.problem = coefficient_problem(objective, self.name)
         self.slopes = np.zeros(problem.size)
-        if planes is not None:
-            known = slopes_of_planes(objective.terms, objective.first[:-1], planes)
-            parts = zip(known, problem.sizes, strict=True)
-            self.slopes = np.concatenate([np.zeros(n) if own is None else own for own, n in parts])
+        if start is not None:
+            self.slopes = np.concatenate(started_slopes(problem, start))
         self.coefficients = -problem.weights * self.slopes
-        start = problem.product(self.coefficients) if np.any(self.coefficients) else self.slopes.copy()
-        self.functionals = start
+        self.functionals = self.slopes.copy()
+        if np.any(self.coefficients):
+            self.functionals = problem.product(self.coefficients)
         self.free = np.zeros(problem.basis.shape[1])
         self._known: Bounds | None = None
 
@@ -38,12 +36,6 @@ class CoefficientMethod:
     def check(cls, objective: Objective) -> None:
         """Raise ValueError unless the method can solve the objective."""
         coefficient_problem(objective, cls.name)
-
-    @classmethod
-    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """Return whether invalid planes are dropped; see `Solver.checks_planes`."""
-        # Slopes outside the domain of a conjugate are dropped.
-        return True
 
     def step(self, objective: Objective) -> float | None:
         """Run one iteration and return an estimate of the absolute gap, if there is one."""
@@ -79,7 +71,6 @@ class CoefficientMethod:
         value = self.problem.dual_value(slopes, float(coefficients @ products))
         return value if np.isfinite(value) else -np.inf
 
-    def planes(self, objective: Objective) -> PlaneSet:
-        """Return the planes with their dual variables."""
-        slopes = self.problem.by_term(self.problem.feasible(self.slopes))
-        return planes_of_slopes(objective.space, objective.terms, objective.first[:-1], slopes)
+    def dual_variables(self, objective: Objective) -> list[Arrays]:
+        """Return the slopes of each term."""
+        return [{"slopes": own} for own in self.problem.by_term(self.problem.feasible(self.slopes))]

@@ -13,8 +13,8 @@ from ..losses import ScalarLoss
 from ..losses.combined import Affine, ConcatenatedLoss
 from ..spaces.representer_space import RepresenterSystem
 from ..terms import Objective
-from ..terms.planes import PlaneSet
 from ..utils.matrices import one_blas_thread
+from .base import Start
 from .coefficient_objectives import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
@@ -67,9 +67,9 @@ class NewtonCG(CoefficientMethod):
                 )
 
     def __init__(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> None:
-        super().__init__(objective, rng, planes)
+        super().__init__(objective, rng, start)
         self.widths = _first_widths(self.problem, rng)
         self.narrowest = NARROWEST * self.widths
         self.steps_of_envelope = 0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..terms import Objective
-from ..terms.planes import PlaneSet
 from ..utils.parameters import check_integer
-from .base import Bounds, Solver, check_planes
+from ..utils.row_arrays import Arrays
+from .base import Bounds, Solver, Start, check_planes
 
 
 @dataclass
@@ -94,8 +94,6 @@ class Pegasos(Solver):
     Pegasos(batch_size=1)
     """
 
-    takes_sums = True
-
     def __init__(self, batch_size: int = 16, projection: bool = True, average: bool = True) -> None:
         self.batch_size = batch_size
         self.projection = projection
@@ -106,33 +104,25 @@ class Pegasos(Solver):
         check_planes("Pegasos", objective)
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> PegasosState:
-        # Planes of another solver count as the first pass.
         space = objective.space
         lower_bound = float(objective.weights @ objective.lower_bounds)
         # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - b. Teo's radius is larger
         # by sqrt(2).
         radius = np.sqrt(max(objective.value(space.zeros()).attained - lower_bound, 0.0))
-        ends = [(space.zeros(), 0.0)]
-        passes: np.ndarray = np.zeros(1, dtype=np.int64)
-        if planes is not None and len(planes):
-            sums = planes.sums(space, objective.weights, objective.lower_bounds)
-            ends = [
-                (space.combine(sums.normals[[j]], np.ones(1)), float(sums.offsets[j]) - lower_bound)
-                for j in range(len(sums))
-            ]
-            if sums.passes is None:
-                whole = sums.total(space, objective.weights, objective.lower_bounds)
-                ends, passes = [(whole[0], whole[1] - lower_bound)], np.ones(1, dtype=np.int64)
-            else:
-                passes = sums.passes
-        # `planes` returns four sums. Otherwise, the first sum replaces all of them.
-        best, ended, mean, anchor = ends if len(ends) == 4 else 4 * ends[:1]
-        number = int(passes[0])
-        f = ended[0].copy()
-        since = (*anchor, int(passes[-1]))
-        return PegasosState(f, ended[1], number, radius, rng, mean, since, best, ended)
+        f, offset, passes = space.zeros(), 0.0, 0
+        if start is not None:
+            # The planes at the given function count as the first pass, with the best common factor.
+            plane = objective.plane_of_sum(start.f)
+            f, offset = space.combine(plane.normals, np.ones(1)), float(plane.offsets[0]) - lower_bound
+            square = space.dot(f, f)
+            share = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
+            f, offset, passes = share * f, share * offset, 1
+        sums = f, offset
+        return PegasosState(
+            f.copy(), offset, passes, radius, rng, sums, (*sums, passes), best=sums, ended=sums
+        )
 
     def step(self, objective: Objective, state: PegasosState) -> None:
         # One step is one pass.
@@ -260,19 +250,12 @@ class Pegasos(Solver):
         if _dual(objective, f, offset) > _dual(objective, *state.best):
             state.best = (f.copy(), offset)
 
-    def planes(self, objective: Objective, state: PegasosState) -> PlaneSet:
-        # The best sum has the dual variable 1. The other sums are for a continued run.
-        space, weights = objective.space, objective.weights
-        ends = [state.best, state.ended, state.mean, state.anchor[:2]]
-        lower_bound = float(weights @ objective.lower_bounds)
-        return PlaneSet(
-            space.stack([space.element(f) for f, _ in ends]),
-            np.array([offset + lower_bound for _, offset in ends]),
-            np.full(4, -1),
-            np.array([1.0, 0.0, 0.0, 0.0]),
-            weights.copy(),
-            passes=np.array([state.passes, state.passes, state.passes, state.anchor[2]]),
-        )
+    def dual_variables(self, objective: Objective, state: PegasosState) -> list[Arrays]:
+        # A sum of planes bounds only losses of the same rows, so that only streams continue it.
+        f, offset = state.best
+        if "linear in x" not in objective.space.capabilities:
+            return []
+        return [{"normal": f.copy(), "offset": np.array([offset])}]
 
 
 def _dual(objective: Objective, f: np.ndarray, offset: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from ..spaces import ExplicitSpace
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from .base import Bounds, Solver, check_planes
+from .base import Bounds, Solver, Start, check_planes
 
 
 @dataclass
@@ -54,10 +54,10 @@ class Reference(Solver):
             )
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> ReferenceState:
-        # Planes of an earlier solution are ignored.
-        f, every = objective.space.zeros(), np.arange(objective.n_blocks)
+        f = objective.space.zeros() if start is None else start.f
+        every = np.arange(objective.n_blocks)
         null, alphas = np.zeros((len(every), len(f))), np.ones(len(every))
         return ReferenceState(PlaneSet(null, objective.lower_bounds.copy(), every, alphas), f)
 
@@ -93,6 +93,3 @@ class Reference(Solver):
         found = state.planes
         linear = (objective.weights[found.blocks] * found.offsets) @ found.alphas
         return Bounds(state.f, float(linear - 0.5 * state.f @ state.f))
-
-    def planes(self, objective: Objective, state: ReferenceState) -> PlaneSet:
-        return state.planes

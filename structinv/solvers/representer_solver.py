@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..terms import Objective
-from ..terms.planes import PlaneSet
 from ..utils.parameters import check_number
-from .base import Bounds, Solver
+from ..utils.row_arrays import Arrays
+from .base import Bounds, Solver, Start
 from .convex_program import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import DualCoordinates
 from .method import CoefficientMethod
@@ -111,21 +111,13 @@ class Representer(Solver):
         if method == "cvxpy":
             check_cvxpy_solver(self.cvxpy_solver)
 
-    def starts_from_planes(self, objective: Objective) -> bool:
-        return self._method(objective).uses_planes
-
-    def checks_planes(self, objective: Objective) -> bool:
-        return self._method(objective).checks_planes(objective, self.plane_tol)
-
-    def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> Method:
+    def init(self, objective: Objective, rng: np.random.Generator, start: Start | None = None) -> Method:
         method = self._method(objective)
         if method is DualCoordinates:
-            return DualCoordinates(objective, rng, planes, self.plane_tol)
+            return DualCoordinates(objective, rng, start, self.plane_tol)
         if method is ConvexProgram:
-            return ConvexProgram(objective, rng, planes, self.cvxpy_solver)
-        return method(objective, rng, planes)
+            return ConvexProgram(objective, rng, start, self.cvxpy_solver)
+        return method(objective, rng, start)
 
     def step(self, objective: Objective, state: Method) -> float | None:
         return state.step(objective)
@@ -136,5 +128,5 @@ class Representer(Solver):
     def bounds(self, objective: Objective, state: Method) -> Bounds:
         return state.bounds(objective)
 
-    def planes(self, objective: Objective, state: Method) -> PlaneSet:
-        return state.planes(objective)
+    def dual_variables(self, objective: Objective, state: Method) -> list[Arrays]:
+        return state.dual_variables(objective)

@@ -175,7 +175,7 @@ class SpreadTerm(Term):
         self.lower_bounds = np.zeros(len(self.weights))
 
     def validate(self, space: Space) -> None:
-        if not space.accepts(self.normals):
+        if self.normals.shape[1] != len(space.zeros()):
             raise ValueError(f"normals must belong to the space, got shape {self.normals.shape}")
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual.base import OutOfTime, join_planes, total
+from ..dual.base import OutOfTime, total
 from ..spaces.base import Element
 from ..terms import Objective
-from ..terms.planes import PlaneSet, WorkingSet
+from ..terms.planes import WorkingSet
 from ..utils.parameters import check_integer, check_number
-from .base import Bounds, Solver, check_planes
+from ..utils.row_arrays import Arrays
+from .base import Bounds, Solver, Start, by_term, check_planes, planes_at
 
 # Maximum number of rounds over all working sets in a master problem.
 MASTER_ROUNDS = 20
@@ -69,7 +70,7 @@ class SVMStruct(Solver):
         check_planes("SVMStruct", objective)
 
     def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> SVMStructState:
         every = np.arange(objective.n_blocks)
         size = objective.space.blocks_in_a_set
@@ -79,16 +80,11 @@ class SVMStruct(Solver):
             WorkingSet(objective.space, objective.weights[batch], objective.lower_bounds[batch])
             for batch in batches
         ]
-        if planes is not None:
-            planes = planes.by_block()
+        if start is not None:
+            planes = planes_at(objective, start)
             for batch, working in zip(batches, sets, strict=True):
-                selected = np.flatnonzero((planes.blocks >= batch[0]) & (planes.blocks <= batch[-1]))
-                working.add(
-                    planes.normals[selected],
-                    planes.offsets[selected],
-                    planes.blocks[selected] - batch[0],
-                    planes.alphas[selected],
-                )
+                own = planes.chosen(np.flatnonzero(np.isin(planes.blocks, batch)))
+                working.add(own.normals, own.offsets, own.blocks - batch[0], own.alphas)
         return SVMStructState(batches, sets, total(objective.space, sets))
 
     def step(self, objective: Objective, state: SVMStructState) -> None:
@@ -137,10 +133,8 @@ class SVMStruct(Solver):
         offset = sum(working.offset for working in state.sets)
         return Bounds(state.f, offset - 0.5 * objective.space.dot(state.f, state.f))
 
-    def planes(self, objective: Objective, state: SVMStructState) -> PlaneSet:
+    def dual_variables(self, objective: Objective, state: SVMStructState) -> list[Arrays]:
         parts = [
-            PlaneSet(working.normals, working.offsets, batch[working.blocks], working.alphas)
-            for batch, working in zip(state.batches, state.sets, strict=True)
-            if working.normals is not None
+            np.bincount(working.blocks, working.alphas, len(working.weights)) for working in state.sets
         ]
-        return join_planes(objective.space, parts)
+        return by_term(objective, np.concatenate(parts))

@@ -138,6 +138,11 @@ class MemberPool:
         """Return the keys of variants of rows."""
         return (self.number << PLACE_BITS) + self.numbers[rows, members]
 
+    def distinct(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """Return variants of rows, with 0 instead of copies of the row."""
+        copies = self.numbers[rows, members] == self.numbers[rows, 0]
+        return np.where(copies, 0, members)
+
     def members(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the row and the variant of each point."""
         rows, members = np.divmod(self.origins[points], self.size)

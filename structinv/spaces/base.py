@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from ..oracles.listed_changes import listed
 from ..structures.decodings import Competitors
 from ..utils.matrices import Matrix, Rows
+from ..utils.row_arrays import Arrays
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
@@ -236,37 +237,67 @@ class Space(ABC):
             Normals, in the form of this space.
         """
 
-    @abstractmethod
-    def accepts(self, normals: Normals) -> bool:
-        """Return True if the argument has the form of normals of this space.
+    def accepts(self, f: Any) -> bool:
+        """Return True if an element of any space can become an element of this space.
 
         Parameters
         ----------
-        normals : object
-            Normals.
+        f : object
+            Element of this or another space.
 
         Returns
         -------
         bool
-            True for normals of this space.
+            True for an element of the same kind, with as many features and functions.
         """
+        return isinstance(f, np.ndarray) and f.shape == np.shape(self.zeros())
 
-    def can_convert(self, f: Element) -> bool:
-        """Return True if an element of another space can be converted to this space.
-
-        The points of its expansion may differ. False by default.
+    def adopted(self, f: Any, bounds: Sequence[BoundOracle]) -> Element:
+        """Return an accepted element of another space as an element of this space.
 
         Parameters
         ----------
         f : element
-            Element of another space.
+            Element with the same coefficients.
+        bounds : sequence of BoundOracle
+            Oracles of the objective, whose members become points of the element.
 
         Returns
         -------
-        bool
-            True if the element can be translated.
+        element
+            Element of this space.
         """
-        return False
+        return f
+
+    def arrays_of(self, f: Element) -> Arrays:
+        """Return an element as arrays, for files.
+
+        Parameters
+        ----------
+        f : element
+            Element of this space.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays by name.
+        """
+        return {"f": f}
+
+    def from_arrays(self, arrays: Arrays) -> Any:
+        """Return the element of `arrays_of`, in a separate space of the same kind.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            Arrays by name.
+
+        Returns
+        -------
+        element
+            Element for `adopted`.
+        """
+        return arrays["f"]
 
     def pairwise(self, f: Element) -> np.ndarray:
         """Return the pairwise weights.
@@ -457,21 +488,3 @@ class Space(ABC):
             self.element(self.combine(normals[[row]], factors[[row]])) for row in range(len(factors))
         ]
         return self.stack(parts)
-
-    def points_and_factors(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
-        """Split normals of a single output into signed points and nonnegative factors.
-
-        This reverses `normals` and `scaled`. The point of a zero factor is arbitrary.
-
-        Parameters
-        ----------
-        normals : object
-            Normals.
-
-        Returns
-        -------
-        tuple or None
-            Normals of the points ``+-z``, and factors of shape (m,). None, the default, if they cannot
-            be separated.
-        """
-        return None

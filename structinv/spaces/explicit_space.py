@@ -210,22 +210,6 @@ class ExplicitSpace(Space):
         pairwise = scale_rows(rows.pairwise, factors)
         return TensorRows(rows.points, rows.coefficients * each, rows.start, pairwise)
 
-    def points_and_factors(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
-        if isinstance(normals, TensorRows):
-            if self.n_outputs > 1 or self.n_pairwise or len(normals.coefficients) > len(normals):
-                return None
-            signed = normals.coefficients[:, 0]
-            return scale_rows(normals.points, np.where(signed < 0, -1.0, 1.0)), np.abs(signed)
-        # Factors of plain rows can be read only from the constant feature.
-        if not self.intercept or self.size > self.stride:
-            return None
-        factors = np.abs(np.ravel(dense(normals[:, [-1]])))
-        return scale_rows(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
-
-    def accepts(self, normals: Normals) -> bool:
-        has_rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
-        return has_rows and normals.shape[1] == self.size
-
     def worst(
         self,
         f: np.ndarray,

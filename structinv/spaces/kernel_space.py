@@ -7,7 +7,6 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
@@ -15,7 +14,8 @@ from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, WorstPoints, best_members
 from ..structures.decodings import Competitors
 from ..utils.matrices import Rows, count, dense, pick, scale_rows
-from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, MemberPool, split_keys
+from ..utils.row_arrays import Arrays
+from .atoms import VALUES_AT_ONCE, AtomRows, AtomStore, MemberPool
 from .base import NUMBERS_AT_ONCE, Space
 from .kernel_tiles import SUMMED_AT_ONCE, expand, limited_blas
 from .rounding import kernel_rounding
@@ -261,17 +261,7 @@ class KernelSpace(Space):
             normals.atoms, normals.keys, normals.coefficients * each, normals.start, pairwise
         )
 
-    def points_and_factors(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
-        if self.n_outputs > 1 or self.n_pairwise:
-            return None
-        # A factor is the sum of a row's coefficients.
-        factors = np.abs(normals.by_row(normals.coefficients)[:, 0])
-        return self.scaled(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
-
-    def accepts(self, normals: Any) -> bool:
-        return isinstance(normals, AtomRows) and normals.atoms is self.atoms
-
-    def can_convert(self, f: Any) -> bool:
+    def accepts(self, f: Any) -> bool:
         # The kernel may differ.
         return type(f) is Expansion and self._same_widths(f)
 
@@ -279,56 +269,38 @@ class KernelSpace(Space):
         widths = f.atoms.known.shape[1], f.coefficients.shape[1], len(f.pairwise)
         return widths == (self.n_features, self.n_outputs, self.n_pairwise)
 
-    def translated(self, f: Expansion, keys: np.ndarray) -> Expansion:
-        """Convert a function of a related space to this space.
+    def adopted(self, f: Any, bounds: Sequence[BoundOracle]) -> Expansion:
+        # Points that are members of their rows stay members.
+        if f.atoms is self.atoms:
+            return f
+        used = f.support()
+        points, (rows, members) = f.atoms.points(used), f.atoms.origins[used].T
+        keys = np.full(len(used), -1)
+        for bound in bounds:
+            changes = listed(bound)
+            pool = self.atoms.pool(changes)
+            known = np.flatnonzero((rows < len(pool.numbers)) & (members < pool.size) & (keys < 0))
+            equal = np.all(changes.points(rows[known], members[known]) == points[known], axis=1)
+            known = known[equal]
+            keys[known] = pool.keys(rows[known], members[known])
+        others = np.flatnonzero(keys < 0)
+        keys[others] = self.atoms.add_points(points[others], f.atoms.origins[used[others]])
+        pairwise = f.pairwise[None] if self.n_pairwise else None
+        ends = np.array([0, len(used)])
+        return self.combine(AtomRows(self.atoms, keys, f.coefficients[used], ends, pairwise), np.ones(1))
 
-        Parameters
-        ----------
-        f : Expansion
-            Function of a related space.
-        keys : ndarray of int of shape (m,)
-            Keys in this space of the points of `f` with nonzero coefficients, in order.
+    def arrays_of(self, f: Expansion) -> Arrays:
+        used = f.support()
+        return {
+            "points": f.atoms.points(used),
+            "origins": f.atoms.origins[used],
+            "coefficients": f.coefficients[used],
+            "pairwise": f.pairwise,
+        }
 
-        Returns
-        -------
-        Expansion
-            Function of this space.
-        """
-        ends = np.array([0, len(keys)])
-        rows = AtomRows(self.atoms, keys, f.coefficients[f.support()], ends, f.pairwise[None])
-        return self.combine(rows, np.ones(1))
-
-    def over_atoms(self, normals: Any) -> AtomRows:
-        """Return the part of normals that is a kernel expansion over points.
-
-        Parameters
-        ----------
-        normals : AtomRows or RepresenterRows
-            Normals of this or a related space.
-
-        Returns
-        -------
-        AtomRows
-            Kernel expansions, without representers of functionals.
-        """
-        return normals
-
-    def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
-        """Convert normals of a related space to this space.
-
-        Parameters
-        ----------
-        normals : AtomRows or RepresenterRows
-            Normals of a related space.
-        keys : ndarray of int of shape (n,)
-            Keys in this space of the points of `over_atoms`.
-
-        Returns
-        -------
-        AtomRows or RepresenterRows
-            Normals of this space.
-        """
-        return AtomRows(self.atoms, keys, normals.coefficients, normals.start, normals.pairwise)
+    def from_arrays(self, arrays: Arrays) -> Expansion:
+        atoms = AtomStore.of_points(self.kernel, arrays["points"], arrays["origins"])
+        return Expansion(atoms, arrays["coefficients"], arrays["pairwise"])
 
     def normals(
         self,
@@ -448,71 +420,6 @@ class KernelSpace(Space):
     def points(self, found: np.ndarray) -> np.ndarray:
         return self.atoms.points_of(found)
 
-    def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
-        """Convert a function and normals to arrays, for files.
-
-        Parameters
-        ----------
-        f : Expansion
-            Function.
-        normals : AtomRows or RepresenterRows
-            Normals.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays by name. The first two have one item per point: ``pools`` (0 if the point is in no
-            list S(x)) and ``origins`` (row and variant). ``points`` has the points in no list. ``terms``
-            has the indices of the points of the function, then those of the normals. ``coefficients``
-            and ``start`` are as in `AtomRows`. ``extra``, of shape (3, n), has row, column and value of
-            each nonzero pairwise weight.
-        """
-        rows = self.over_atoms(self.stack([self.element(f), normals]))
-        atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
-        pools, _ = split_keys(self.atoms.keys[atoms])
-        return {
-            "pools": pools,
-            "origins": self.atoms.origins[atoms],
-            "points": self.atoms.points(atoms[pools == LOOSE]),
-            "terms": terms,
-            "coefficients": rows.coefficients,
-            "start": rows.start,
-            "extra": np.zeros((3, 0)) if rows.pairwise is None else np.array(sp.find(rows.pairwise)),
-        }
-
-    def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
-        """Return the function and the normals from the arrays of `packed`.
-
-        They belong to a new space, which contains only their points.
-
-        Parameters
-        ----------
-        arrays : dict of str to ndarray
-            Return value of `packed`.
-        points : ndarray of shape (m, n_features)
-            Coordinates of all points.
-
-        Returns
-        -------
-        f : Expansion
-            Function.
-        normals : AtomRows or RepresenterRows
-            Normals.
-        """
-        space = self._over(AtomStore.of_points(self.kernel, points, arrays["origins"]))
-        keys = space.atoms.keys[arrays["terms"]]
-        pairwise = None
-        if self.n_pairwise:
-            places, sizes = arrays["extra"][:2].astype(np.int64), arrays["extra"][2]
-            pairwise = sp.csr_matrix((sizes, places), (len(arrays["start"]) - 1, self.n_pairwise))
-        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"], pairwise)
-        rows = space._from_arrays(over_atoms, arrays)
-        return space.combine(rows[:1], np.ones(1)), rows[1:]
-
-    def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
-        """Return normals from their expansions over atoms and the other arrays."""
-        return rows
-
     def _over(self, atoms: AtomStore) -> KernelSpace:
         """Return the same space with only these atoms and without a cache."""
         space = self._empty()
@@ -523,26 +430,23 @@ class KernelSpace(Space):
         sizes = self.n_features, self.n_outputs
         return KernelSpace(self.kernel, *sizes, cache_mb=0.0, n_pairwise=self.n_pairwise)
 
-    def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-        """Return the same normals in a new space with only their points.
+    def compacted(self, f: Expansion) -> tuple[KernelSpace, Expansion]:
+        """Return the same function in a new space with only its points.
 
         Parameters
         ----------
-        normals : AtomRows or RepresenterRows
-            Normals.
+        f : Expansion
+            Function.
 
         Returns
         -------
         space : KernelSpace
             New space.
-        normals : AtomRows or RepresenterRows
-            Normals of the new space.
+        f : Expansion
+            Function of the new space.
         """
-        slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
-        points = self.atoms.points(slots)
-        space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
-        keys = space.atoms.keys[terms]
-        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start, normals.pairwise)
+        small = self.from_arrays(self.arrays_of(f))
+        return self._over(small.atoms), small
 
 
 def _refine(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from ..kernels import Kernel
-from .atoms import AtomRows
+from ..utils.row_arrays import Arrays
+from .atoms import AtomRows, AtomStore
 from .base import Space
 from .kernel_space import Expansion, KernelSpace
 from .kernel_tiles import expand
+
+if TYPE_CHECKING:
+    from ..oracles.base import BoundOracle
 
 
 class RepresenterSystem(Protocol):
@@ -366,55 +370,29 @@ class RepresenterSpace(KernelSpace):
             else super().scaled(mixed.rows, factors)
         )
 
-    def points_and_factors(self, normals: Any) -> Any:
-        mixed = self._mixed(normals)
-        return None if mixed.functions else super().points_and_factors(mixed.rows)
-
-    def accepts(self, normals: Any) -> bool:
-        rows = normals.rows if isinstance(normals, RepresenterRows) else normals
-        return super().accepts(rows)
-
-    def can_convert(self, f: Any) -> bool:
+    def accepts(self, f: Any) -> bool:
         # Only the sizes of the families are compared.
         if not isinstance(f, RepresenterExpansion) or not self._same_widths(f):
             return False
         return (len(f.representers), len(f.free)) == (self.system.size, self.n_free)
 
-    def translated(self, f: Expansion, keys: np.ndarray) -> RepresenterExpansion:
-        assert isinstance(f, RepresenterExpansion)
+    def adopted(self, f: Any, bounds: Sequence[BoundOracle]) -> RepresenterExpansion:
+        if f.space is self:
+            return f
         total = self.of_representers(f.representers.copy(), f.free.copy())
-        if len(keys):
-            total += super().translated(f, keys)
+        if len(f.support()):
+            total += super().adopted(f, bounds)
         return total
 
-    def over_atoms(self, normals: Any) -> AtomRows:
-        return self._mixed(normals).rows
-
-    def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
-        mixed = self._mixed(normals)
-        functions = [self.of_representers(each.representers.copy()) for each in mixed.functions]
-        return RepresenterRows(super().translated_rows(mixed.rows, keys), mixed.owners, functions)
-
-    def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
+    def arrays_of(self, f: Expansion) -> Arrays:
         assert isinstance(f, RepresenterExpansion)
-        mixed = self._mixed(self.stack([self.element(f), normals]))
-        shape = (-1, self.system.size, self.n_outputs)
-        representers = np.reshape([each.representers for each in mixed.functions], shape)
-        return super().packed(f, normals) | {
-            "owners": mixed.owners,
-            "representers": representers,
-            "free": f.free,
-        }
+        return {**super().arrays_of(f), "representers": f.representers, "free": f.free}
 
-    def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
-        f, normals = super().unpacked(arrays, points)
-        assert isinstance(f, RepresenterExpansion)
-        f += f.space.of_representers(np.zeros_like(f.representers), arrays["free"])
-        return f, normals
-
-    def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
-        functions = [self.of_representers(each) for each in arrays["representers"]]
-        return RepresenterRows(rows, arrays["owners"], functions)
+    def from_arrays(self, arrays: Arrays) -> RepresenterExpansion:
+        space: Any = self._over(AtomStore.of_points(self.kernel, arrays["points"], arrays["origins"]))
+        return RepresenterExpansion(
+            space, arrays["coefficients"], arrays["representers"], arrays["free"]
+        )
 
     def _empty(self) -> RepresenterSpace:
         """Return an empty space with the same families, without their tables."""
@@ -426,12 +404,9 @@ class RepresenterSpace(KernelSpace):
             cache_mb=0.0,
         )
 
-    def compacted(self, normals: Any) -> Any:
-        mixed = self._mixed(normals)
-        space, rows = super().compacted(mixed.rows)
-        assert isinstance(space, RepresenterSpace)
-        functions = [space.of_representers(each.representers) for each in mixed.functions]
-        return space, RepresenterRows(rows, mixed.owners, functions)
+    def compacted(self, f: Expansion) -> tuple[RepresenterSpace, RepresenterExpansion]:
+        small = self.from_arrays(self.arrays_of(f))
+        return small.space, small
 
     def _mixed(self, normals: Any) -> RepresenterRows:
         if isinstance(normals, RepresenterRows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,50 +173,3 @@ def _units(places: np.ndarray, like: Matrix) -> Matrix:
         return np.eye(like.shape[1])[places]
     ones = np.ones(len(places)), (np.arange(len(places)), places)
     return sp.csr_matrix(ones, shape=(len(places), like.shape[1]))
-
-
-class ComputedRows(TensorRows):
-    """Rows of one point each, computed on access and not stored.
-
-    The data that `make` uses must not change while these rows are in use.
-
-    Shapes: `which` (n, ...), `coefficients` (n, k).
-    """
-
-    def __init__(
-        self,
-        make: Callable[[np.ndarray], Matrix],
-        width: int,
-        which: np.ndarray,
-        coefficients: np.ndarray,
-    ) -> None:
-        self.make = make
-        self.width = width
-        self.which = which
-        self.coefficients = coefficients
-        self.start = np.arange(len(which) + 1)
-        self.pairwise = np.zeros((len(which), 0))
-
-    @property
-    def points(self) -> Matrix:
-        """Points, computed at each access."""
-        return self.make(self.which)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self), self.width * self.coefficients.shape[1]
-
-    def _rows(self, terms: np.ndarray, start: np.ndarray, pairwise: np.ndarray) -> TensorRows:
-        return ComputedRows(self.make, self.width, self.which[terms], self.coefficients[terms])
-
-    def written(self) -> TensorRows:
-        """Return the same rows with stored points, independent of `make`."""
-        return TensorRows(self.points, self.coefficients, self.start, self.pairwise)
-
-    def __reduce__(self) -> tuple:
-        """Pickle the points, not the function that computes them."""
-        return TensorRows, (self.points, self.coefficients, self.start, self.pairwise)
-
-
-class MemberRows(ComputedRows):
-    """Rows for elements of S(x); `which` has row and variant numbers."""

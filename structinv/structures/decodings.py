@@ -210,21 +210,3 @@ class Competitors:
         coefficients[every, outputs[self.codes]] += factors * signs[self.codes]
         coefficients[every, outputs[labels]] -= factors * signs[labels]
         return coefficients
-
-    def labels_of(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the label whose `normals` are these coefficients, -1 for none, (n,)."""
-        result = np.full(len(self), -1)
-        sizes = np.abs(coefficients).sum(axis=1)
-        every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
-        true_outputs = outputs[self.codes]
-        for label in range(self.n_labels - 1, -1, -1):
-            labels = np.full(len(self), label)
-            factors, other = self.factors(labels), outputs[label]
-            down, up = factors * signs[label], factors * signs[self.codes]
-            same = true_outputs == other
-            at_other = np.where(same, up - down, -down)
-            fits = (coefficients[:, other] == at_other) & (self.codes != label)
-            fits &= same | (coefficients[every, true_outputs] == up)
-            fits &= sizes == np.abs(at_other) + np.where(same, 0.0, np.abs(up))
-            result[fits] = label
-        return result

@@ -4,7 +4,6 @@ from .base import Term
 from .objective import Objective
 from .one_change import OneChange
 from .penalty import Penalty
-from .planes import PlaneSet
 from .worst_case import WorstCase
 
 # Terms that train output structures, by `Structure.term`.
@@ -13,6 +12,5 @@ REGISTRY: dict[str, type[Term]] = {"worst_case": WorstCase, "one_change": OneCha
 __all__ = [
     "Objective",
     "Penalty",
-    "PlaneSet",
     "WorstCase",
 ]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..losses import ScalarLoss
 from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS, Rows
-from .planes import Planes, PlaneSet
+from .planes import Planes
 
 # Called between portions of work; returns True if the rest must be skipped.
 OutOfTime: TypeAlias = Callable[[], bool]
@@ -218,25 +218,6 @@ class Term(ABC):
             Functionals with their losses. None, the default, if the term has no such form.
         """
         return None
-
-    def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
-        """Return the plane of given slopes, for terms with `coordinates`.
-
-        Parameters
-        ----------
-        space : Space
-            Space of the functions f.
-        slopes : ndarray of shape (n_functionals,)
-            One slope per functional, in the domain of the conjugate of the loss.
-        block : int, default=0
-            Number of the block in the result.
-
-        Returns
-        -------
-        PlaneSet
-            A single plane with dual variable 1.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no coordinates")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ..losses import ScalarLoss
 from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS, Rows
 from .base import Coordinates, Term, check_weights
-from .planes import Planes, PlaneSet
+from .planes import Planes
 
 
 class Penalty(Term):
@@ -80,14 +80,6 @@ class Penalty(Term):
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         value = self.shares @ self.loss.value(self.functionals.apply(space, f))
         return np.array([value]), np.array([value])
-
-    def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
-        normal = self.functionals.combine(space, -self.shares * slopes)
-        offset = -self.shares @ self.loss.conjugate(slopes)
-        number = np.full(1, block, dtype=np.int64)
-        return PlaneSet(
-            space.element(normal), np.array([offset]), number, np.ones(1), slopes={block: slopes.copy()}
-        )
 
     def rows_of(self, blocks: Rows) -> int:
         # A penalty has no oracle.

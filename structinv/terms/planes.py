@@ -7,14 +7,13 @@ is again a plane. With dual variables alpha, the dual of ``1/2 |f|^2 + sum_b c_b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..spaces.tensor_rows import ComputedRows
 from ..utils.ascent import ascend
 from ..utils.jit import njit
 from ..utils.matrices import ranges
@@ -55,196 +54,50 @@ def sum_of_planes(space: Space, planes: Iterable[Planes]) -> Planes:
 
 @dataclass(frozen=True)
 class PlaneSet:
-    """Planes with their dual variables, for warm starts.
+    """Planes with their dual variables.
 
-    Parameters
-    ----------
-    normals : (m, D) array, CSR matrix or TensorRows
-        Normal of each plane.
-    offsets : (m,) array
-        Offset of each plane.
-    blocks : (m,) array of int
-        Block of the objective that each plane bounds.
-    alphas : (m,) array
-        Dual variables: non-negative, at most 1 in total for each block. The difference to 1 belongs to
-        the null plane of the block.
-    summed : (n_blocks,) array, optional
-        Weights of the sum, if the planes bound the sum of all blocks, not single blocks.
-    slopes : dict of int to array
-        Slopes of the plane of each block of penalties. Planes do not determine them, and warm starts
-        need them.
-    passes : (m,) array of int, optional
-        Number of passes in each sum of planes, for solvers that sum over passes.
+    The dual variables are non-negative, and at most 1 in total for each block. The difference to 1
+    belongs to the null plane of the block.
 
-    See Also
-    --------
-    structinv.solvers.Solver : Its method `planes` returns planes of the state.
-    structinv.solvers.Solution : Its attribute `planes` starts another fit.
-
-    Examples
-    --------
-    >>> from structinv import InvariantLinearSVC
-    >>> model = InvariantLinearSVC(solver="frank_wolfe", warm_start=True)
-    >>> planes = model.fit([[0.0], [1.0]], [0, 1]).solution_.planes
-    >>> bool(planes.alphas.max() <= 1)
-    True
+    - `normals` (m, D): normal of each plane
+    - `offsets` (m,): offset of each plane
+    - `blocks` (m,): block of the objective that each plane bounds
+    - `alphas` (m,): dual variable of each plane
     """
 
     normals: Normals
     offsets: np.ndarray
     blocks: np.ndarray
     alphas: np.ndarray
-    summed: np.ndarray | None = None
-    slopes: dict[int, np.ndarray] = field(default_factory=dict)
-    passes: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def written(self) -> PlaneSet:
-        """Return the planes with normals that do not change with the dual state.
-
-        Returns
-        -------
-        PlaneSet
-            The planes with computed normals.
-        """
-        made = isinstance(self.normals, ComputedRows)
-        return replace(self, normals=self.normals.written()) if made else self
-
-    def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
-        """Return some of the planes, with all slopes.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int
-            Numbers of planes.
-
-        Returns
-        -------
-        PlaneSet
-            The chosen planes.
-        """
-        passes = None if self.passes is None else self.passes[rows]
-        own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.alphas[rows]
-        return PlaneSet(*own, self.summed, self.slopes, passes)
-
     @classmethod
-    def of_sum(cls, space: Space, f: np.ndarray, offset: float, weights: np.ndarray) -> PlaneSet:
-        """Return one plane with normal `f` that bounds the weighted sum of all blocks.
+    def join(cls, space: Space, parts: Sequence[PlaneSet]) -> PlaneSet:
+        """Concatenate plane sets, without empty ones."""
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            empty = space.element(space.zeros())[:0]
+            return cls(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
+        return cls(
+            space.stack([part.normals for part in parts]),
+            np.concatenate([part.offsets for part in parts]),
+            np.concatenate([part.blocks for part in parts]),
+            np.concatenate([part.alphas for part in parts]),
+        )
 
-        Parameters
-        ----------
-        space : Space
-            Space of `f`.
-        f : element
-            Normal of the plane.
-        offset : float
-            Offset of the plane.
-        weights : ndarray of shape (n_blocks,)
-            Weights of the blocks in the sum.
-
-        Returns
-        -------
-        PlaneSet
-            The plane, with the dual variable 1.
-        """
-        whole = np.full(1, -1)
-        return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
+    def chosen(self, rows: np.ndarray) -> PlaneSet:
+        """Return some of the planes."""
+        return PlaneSet(self.normals[rows], self.offsets[rows], self.blocks[rows], self.alphas[rows])
 
     def total(
         self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Return normal and offset of a plane that bounds the weighted sum of all blocks.
-
-        Parameters
-        ----------
-        space : Space
-            Space of the normals.
-        weights : ndarray of shape (n_blocks,)
-            Weights of the blocks.
-        lower_bounds : ndarray of shape (n_blocks,)
-            Lower bounds of the blocks.
-
-        Returns
-        -------
-        normal : element
-            Normal of the plane: the function of these dual variables.
-        offset : float
-            Offset of the plane.
-
-        Raises
-        ------
-        ValueError
-            If the planes bound a sum with weights that are not proportional to `weights`.
-        """
-        if self.summed is None:
-            alpha = weights[self.blocks] * self.alphas
-            gained = self.offsets - lower_bounds[self.blocks]
-            return space.combine(self.normals, alpha), float(weights @ lower_bounds + alpha @ gained)
-        factor = self._factor(weights)
-        alpha = factor * self.alphas
-        null = float(weights @ lower_bounds) * (1.0 - self.alphas.sum())
-        return space.combine(self.normals, alpha), float(alpha @ self.offsets) + null
-
-    def sums(self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray) -> PlaneSet:
-        """Return planes that bound the weighted sum of all blocks.
-
-        Planes of single blocks are added up to one plane.
-
-        Parameters
-        ----------
-        space : Space
-            Space of the normals.
-        weights : ndarray of shape (n_blocks,)
-            Weights of the blocks.
-        lower_bounds : ndarray of shape (n_blocks,)
-            Lower bounds of the blocks.
-
-        Returns
-        -------
-        PlaneSet
-            Planes of the sum.
-
-        Raises
-        ------
-        ValueError
-            If the planes bound a sum with weights that are not proportional to `weights`.
-        """
-        if self.summed is None:
-            return self.of_sum(space, *self.total(space, weights, lower_bounds), weights)
-        factor = self._factor(weights)
-        rows = [
-            space.element(space.combine(self.normals[[j]], np.full(1, factor))) for j in range(len(self))
-        ]
-        normals = self.normals if factor == 1.0 else space.stack(rows)
-        return replace(self, normals=normals, offsets=factor * self.offsets, summed=weights.copy())
-
-    def _factor(self, weights: np.ndarray) -> float:
-        """Return the ratio of weights to those of the sum."""
-        assert self.summed is not None
-        factor = weights.sum() / self.summed.sum() if self.summed.sum() > 0 else 0.0
-        if weights.shape != self.summed.shape or not np.allclose(weights, factor * self.summed):
-            raise ValueError(
-                "warm_start must have weights proportional to those of the objective, because its "
-                "planes bound the sum of all losses"
-            )
-        return float(factor)
-
-    def by_block(self) -> PlaneSet:
-        """Return these planes; raise ValueError if they bound only the sum of all blocks.
-
-        Returns
-        -------
-        PlaneSet
-            These planes.
-        """
-        if self.summed is not None:
-            raise ValueError(
-                "warm_start must have planes of single blocks for SVMStruct, InteriorPoint and "
-                "FrankWolfe, but planes of BMRM and Pegasos bound the sum of all losses"
-            )
-        return self
+        """Return normal and offset of a plane that bounds the weighted sum of all blocks."""
+        alpha = weights[self.blocks] * self.alphas
+        gained = self.offsets - lower_bounds[self.blocks]
+        return space.combine(self.normals, alpha), float(weights @ lower_bounds + alpha @ gained)
 
 
 class WorkingSet:

@@ -527,3 +527,27 @@ def losses_words(indptr, indices, data, codes, cost, intercept, moves, mu, W, lo
             lists[6], lists[7], vectors[0],
         )  # fmt: skip
         recent = threshold if moves.changed[i] else recent
+
+
+@njit(**PLAIN)
+def combine_words(indptr, indices, data, codes, weights, intercept, slots, labels, taus, sizes, parts,
+                  words, deviations, W):  # fmt: skip
+    """Add the weighted sum of the averaged planes of all rows to ``W``."""
+    last = W.shape[0] - 1
+    for i in range(codes.size):
+        start, at, truth = indptr[i], parts[i, 0], codes[i]
+        for p in range(slots[i, 0], slots[i, 0] + slots[i, 1]):
+            k, rate = labels[p], weights[i] * taus[p]
+            if rate != 0:
+                for j in range(start, indptr[i + 1]):
+                    W[indices[j], truth] += rate * data[j]
+                    W[indices[j], k] -= rate * data[j]
+                if intercept:
+                    W[last, truth] += rate
+                    W[last, k] -= rate
+            for e in range(at, at + sizes[p]):
+                j = start + words[e]
+                moved = weights[i] * data[j] * deviations[e]
+                W[indices[j], truth] += moved
+                W[indices[j], k] -= moved
+            at += sizes[p]

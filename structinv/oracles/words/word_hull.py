@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import Matrix, longest_row, ranges, with_data
-from ...utils.packed_rows import PackedRows, RaggedLists
+from ...utils.matrices import longest_row
+from ...utils.row_arrays import Arrays
 from ..hulls import IdentityHull
-from ..query import rows_at
+from .deviations import feasible_deviations, listed_deviations
 from .word_edits import RowEdits
-from .word_kernels import WORK_ROWS, deviate, sweep_words
+from .word_kernels import WORK_ROWS, sweep_words
 
 # Number of matrix entries in memory at a time in `deviating_combination`.
 _BLOCK = 2**18
@@ -44,12 +44,6 @@ class WordHull(IdentityHull):
         rates = self.weights * self.signs
         return deviating_combination(self.X, self.delta, self.taus, rates, self.intercept)
 
-    def normals_of(self, rows: np.ndarray) -> Matrix:
-        X = rows_at(self.X, rows)
-        taus, signs = (np.repeat(each[rows], np.diff(X.indptr)) for each in (self.taus, self.signs))
-        delta = self.delta if X is self.X else self.delta[_entries(self.X.indptr, rows)[0]]
-        return with_data(X, (taus + delta) * X.data * signs)
-
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         X = self.X
         sweep_words(
@@ -58,33 +52,17 @@ class WordHull(IdentityHull):
             np.empty((WORK_ROWS, self.width)), np.empty(self.width, dtype=np.int64),
         )  # fmt: skip
 
-    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
-        # `deviate` shrinks infeasible deviations.
-        super().restore(normals, taus)
-        X, N = self.X, sp.csr_matrix(normals)
-        deviate(
-            X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.taus,
-            *self.moves[:3], np.zeros(X.shape[1]), self.delta,
-        )  # fmt: skip
-        self.delta[np.repeat(~self.moves.changed, np.diff(X.indptr))] = 0.0
-
-    def pack(self):
+    def arrays(self) -> Arrays:
         # Few deviations are nonzero.
-        changed = np.flatnonzero(self.delta)
-        counts = np.diff(np.searchsorted(changed, self.X.indptr))
-        places = changed - np.repeat(self.X.indptr[:-1], counts)
-        short = np.uint16 if self.width <= 2**16 else np.int32
-        entries = places.astype(short), self.delta[changed]
-        inherited = super().pack()
-        words = RaggedLists(counts.astype(np.int32), entries)
-        return PackedRows((*inherited.arrays, self.mu.astype(np.float32)), (words,))
+        words = listed_deviations(self.X.indptr, self.delta)
+        return {**super().arrays(), "mu": self.mu.astype(np.float32), **words}
 
-    def unpack(self, packed, n_features):
-        super().unpack(packed, n_features)
-        self.mu[:] = packed.arrays[-1]
-        (words,) = packed.lists
-        places, deviations = words.entries
-        self.delta[np.repeat(self.X.indptr[:-1], words.counts) + places] = deviations
+    def start(self, arrays: Arrays) -> None:
+        super().start(arrays)
+        self.mu[:] = arrays["mu"]
+        most, drop, grow, changed = self.moves
+        budgets = most * self.taus * changed
+        self.delta[:], _ = feasible_deviations(arrays, self.X.indptr, self.taus, budgets, drop, grow)
 
     def _directions(self, f, rows):
         """Return ``-w`` and ``w``, and the index of the one that increases each loss."""
@@ -96,11 +74,6 @@ class WordHull(IdentityHull):
         V, assign = self._directions(f, slice(None))
         values, _ = self.edits.maxima(self.X, V, assign, self.moves.changed, self.mu)
         return np.maximum(0.0, 1.0 - self.signs * f[self.X.shape[1] :].sum() + values)
-
-
-def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions of the entries of CSR rows, and the index in `rows` of each."""
-    return ranges(indptr[rows], np.diff(indptr)[rows])
 
 
 def deviating_combination(

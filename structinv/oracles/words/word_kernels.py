@@ -116,29 +116,3 @@ def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, m
         )  # fmt: skip
         if intercept:
             f[last] += c * signs[i] * (tau[i] - level)
-
-
-@njit(**PLAIN)
-def deviate(
-    indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, w, delta
-):  # fmt: skip
-    """Compute the deviations of rows, given their normals, shrunk to feasible ones.
-
-    The workspace ``w`` contains zeros. The normals (``n_indptr``, ``n_indices``, ``n_data``) may lack
-    zeros that the rows store.
-    """
-    for i in range(tau.size):
-        for j in range(n_indptr[i], n_indptr[i + 1]):
-            w[n_indices[j]] = n_data[j]
-        cost = 0.0
-        for j in range(indptr[i], indptr[i + 1]):
-            factor = signs[i] * w[indices[j]] / data[j] if data[j] != 0 else tau[i]
-            change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
-            delta[j] = change
-            fraction = -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
-            cost += fraction
-        for j in range(indptr[i], indptr[i + 1]):
-            if cost > K * tau[i]:
-                delta[j] *= K * tau[i] / cost
-        for j in range(n_indptr[i], n_indptr[i + 1]):
-            w[n_indices[j]] = 0.0
