@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import case, dual_state, refusals
+from structinv.dual import chain_state, dual_state, refusals
 from structinv.dual.chain_scores import score
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
@@ -281,7 +281,7 @@ def test_unsupported_problems_have_a_reason(monkeypatch):
     assert reason(objective(kind=Mine)) == "the structure is not a sequence of labels"
     assert reason(objective(oracle=Box(0.1))) == "Box does not only multiply features by factors"
     with monkeypatch.context() as fewer:
-        fewer.setattr(case, "MOST_EDITS", 1)
+        fewer.setattr(chain_state, "MOST_EDITS", 1)
         assert reason(objective(oracle=FDrop(2))) == "more than 1 features of a row may be edited"
     assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
     assert "plane_tol" in reason(objective(), plane_tol=0.1)

@@ -25,7 +25,7 @@ from structinv import (
     explain_solver,
 )
 from structinv.datasets import make_mail_like
-from structinv.dual import chosen, dual_state
+from structinv.dual import dual_state
 from structinv.dual.block_state import BlockState, PackedStore
 from structinv.dual.case import Case
 from structinv.estimators.row_inputs import as_bytes, block_sizes
@@ -81,7 +81,7 @@ def objective(X, y, oracle, C=0.1, most=SMALL):
 
 def state_of(problem):
     """The dual state of rows in blocks, and the function 0."""
-    case = Case(problem.terms[0], problem.space, choose=chosen)
+    case = Case(problem.terms[0], problem.space)
     return BlockState(case, np.random.default_rng(0)), problem.space.zeros()
 
 
@@ -630,7 +630,7 @@ class TestSources:
             rows, term.part, term.labels, term.weights, BlockSizes(values=100 * X.shape[1])
         )
         reads.clear()
-        case = Case(term, ExplicitSpace(X.shape[1]), choose=chosen)
+        case = Case(term, ExplicitSpace(X.shape[1]))
         BlockState(case, np.random.default_rng(0)).sweep(np.zeros(X.shape[1]))
         reads = sorted((each.start, each.stop) for each in reads)
         assert [start for start, _ in reads] == [0, *(stop for _, stop in reads[:-1])]

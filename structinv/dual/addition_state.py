@@ -14,6 +14,7 @@ from ..spaces.base import Element
 from ..terms.worst_case import WorstMargin
 from ..utils.matrices import add_combinations, scale_rows, with_data
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
 from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
@@ -81,7 +82,16 @@ class AdditionState(FocusedSweeps, DualState):
       less than 3e-4 of the gap.
     """
 
+    name = "additions"
+
     packs = False
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.adds_words(case)
+        if not reason and case.edits.multiplies:
+            return "nonzero features are also edited"
+        return reason
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.case = case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,9 @@ from ..terms.base import OutOfTime, never
 from ..terms.planes import WorkingSet
 from ..utils.matrices import Matrix
 from ..utils.row_arrays import Arrays, fitting
+
+if TYPE_CHECKING:
+    from .case import Case
 
 # Dual variables have converged if no plane was added and at most this fraction of the gap is left.
 CONVERGED_SHARE = 0.01
@@ -28,10 +31,12 @@ ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 class DualState(ABC):
     """Base class of the dual variables of one term.
 
-    Their element is a part of the solver's `f`. Subclasses are created by ``State(case, rng)``, for
-    cases that satisfy their requirements in the table.
+    Their element is a part of the solver's `f`. Subclasses are created for cases that they do not
+    refuse.
     """
 
+    # Name in the table.
+    name: ClassVar[str]
     # Whether the dual variables of a row do not depend on those of other rows, and its visits neither.
     packs: bool = True
     packs_rows: bool = False
@@ -43,6 +48,14 @@ class DualState(ABC):
     space: Any
     converged: bool = False
     primal: Element | None = None
+
+    @abstractmethod
+    def __init__(self, case: Case, rng: np.random.Generator) -> None: ...
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        """Return the reason why the state does not support a case; empty if it does."""
+        return ""
 
     @abstractmethod
     def arrays(self) -> Arrays:

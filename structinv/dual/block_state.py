@@ -107,13 +107,17 @@ class BlockState(DualState):
     block minimization, Chang and Roth 2011).
     """
 
+    name = "blocks"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        return "" if isinstance(case.term, BlockwiseTerm) else "rows are not read in blocks"
+
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term: BlockwiseTerm = case.term
         self.space = case.space
         self.plane_tol = case.plane_tol
-        assert case.choose is not None
-        self.choose = case.choose
-        kind = self.choose(self._case(self.term.sample))
+        kind = self._case(self.term.sample).chosen()
         if not kind.packs:
             raise ValueError(
                 f"FrankWolfe does not support rows in blocks with {case.oracle}, because the dual "
@@ -135,7 +139,7 @@ class BlockState(DualState):
         self.earlier: tuple[Arrays, Element] | None = None
 
     def _case(self, part: WorstCase) -> Case:
-        return Case(part, self.space, self.plane_tol, self.choose)
+        return Case(part, self.space, self.plane_tol)
 
     @property
     def offset(self) -> float:
@@ -175,7 +179,7 @@ class BlockState(DualState):
     def _state(self, part: WorstCase, arrays: Arrays | None = None) -> Any:
         """Return the dual state of some rows, from stored variables if there are any."""
         case = self._case(part)
-        state = self.choose(case)(case, self.rng)
+        state = case.chosen()(case, self.rng)
         if arrays is not None:
             state._start(arrays, self.space.zeros())
         return state

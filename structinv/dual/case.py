@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,18 +15,14 @@ from ..oracles.listed_changes import listed
 from ..oracles.words.word_hull import WordHull
 from ..spaces.atoms import MemberPool
 from ..spaces.base import Space
-from ..structures import Binary, Multiclass, Sequence
-from ..structures.classes import BoundRegression
-from ..terms import Penalty, Term, WorstCase
-from ..terms.blockwise_term import BlockwiseTerm
+from ..structures import Binary, Sequence
+from ..terms import Term, WorstCase
 from ..terms.worst_case import WorstMargin
 from ..utils.matrices import csr, floating
 from .margin_steps import KINDS
 
 # Maximum number of members per row for dual variables of members in the space of a kernel.
 MOST_MEMBERS = 2048
-# Maximum number of edits per row for labelings of sequences.
-MOST_EDITS = 8
 
 
 class Case:
@@ -37,17 +33,22 @@ class Case:
     Shapes: `signs` (n_rows,), `others` (n_rows,).
     """
 
+    # The dual states in their order, set by the package.
+    table: ClassVar[Mapping[str, Any]] = {}
+
     def __init__(
         self,
         term: Term,
         space: Space,
         plane_tol: float = 0.0,
-        choose: Callable[[Case], Any] | None = None,
     ) -> None:
         self.term: Any = term
         self.space: Any = space
         self.plane_tol = plane_tol
-        self.choose = choose
+
+    def chosen(self) -> Any:
+        """Return the class of the first dual state of the table that supports the case."""
+        return next(state for state in self.table.values() if not state.refuses(self))
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -123,9 +124,8 @@ class Case:
         return type(self.term.oracle).__name__
 
 
-# A requirement returns the reason why a case does not satisfy it, or an empty string. Requirements are
-# checked in order, so that each may assume those before it.
-Requirement: TypeAlias = Callable[[Case], str]
+# Reasons why a case does not satisfy a requirement of several states, empty if it does. States check
+# them in order, so that each may assume those before it.
 
 
 def _of_class(term: Term, kind: type, otherwise: str) -> str:
@@ -133,11 +133,6 @@ def _of_class(term: Term, kind: type, otherwise: str) -> str:
     if not isinstance(term, kind):
         return otherwise
     return "" if type(term) is kind else f"{type(term).__name__} is a subclass of {kind.__name__}"
-
-
-def rows_in_blocks(case: Case) -> str:
-    """Require rows that are read in blocks."""
-    return "" if isinstance(case.term, BlockwiseTerm) else "rows are not read in blocks"
 
 
 def averages_planes(case: Case) -> str:
@@ -160,12 +155,23 @@ def of_a_kernel(case: Case) -> str:
     return "" if "kernel members" in case.space.capabilities else "the space has no kernel"
 
 
+def worst_margin(case: Case) -> str:
+    """Require a loss of the worst-case margin with compiled steps."""
+    reason = _of_class(case.term, WorstMargin, "the term is not a loss of the worst-case margin")
+    return reason or compiled_loss(case)
+
+
 def worst_case_of_rows(case: Case) -> str:
     """Require the worst-case loss of single rows."""
     reason = _of_class(case.term, WorstCase, "the term is not a worst-case loss")
     if not reason and (not case.term.labels.structure.rowwise or case.term.labels.n_pairwise):
         reason = "its examples have several rows, or pairwise weights"
     return reason
+
+
+def averaged_rows(case: Case) -> str:
+    """Require the worst-case loss of single rows, for averaged linear planes."""
+    return averages_planes(case) or worst_case_of_rows(case) or linear_in_x(case)
 
 
 def worst_case_of_examples(case: Case) -> str:
@@ -183,32 +189,9 @@ def worst_case_of_examples(case: Case) -> str:
     return "perturbations of an example's rows depend on each other" if term.joint else ""
 
 
-def penalty(case: Case) -> str:
-    """Require a penalty on functionals."""
-    return "" if isinstance(case.term, Penalty) else "the term is not a penalty on functionals"
-
-
-def worst_margin(case: Case) -> str:
-    """Require a loss of the worst-case margin with compiled steps."""
-    reason = _of_class(case.term, WorstMargin, "the term is not a loss of the worst-case margin")
-    return reason or compiled_loss(case)
-
-
 def compiled_loss(case: Case) -> str:
     """Require a loss with compiled steps."""
     return "" if type(case.loss) in KINDS else f"{type(case.loss).__name__} has no compiled steps"
-
-
-def smooth_loss(case: Case) -> str:
-    """Require a loss without kinks."""
-    return "" if case.loss.smooth else f"{type(case.loss).__name__} has a kink"
-
-
-def hinge(case: Case) -> str:
-    """Require the hinge loss."""
-    name = type(case.loss).__name__
-    known = isinstance(case.loss, Hinge)
-    return "" if known else f"{name} has no compiled steps for several features of a row"
 
 
 def two_classes(case: Case) -> str:
@@ -217,30 +200,12 @@ def two_classes(case: Case) -> str:
     return "" if known else "the structure is not two classes with one function"
 
 
-def several_classes(case: Case) -> str:
-    """Require several classes with one function each, and margin rescaling."""
-    if type(case.term.labels.structure) is not Multiclass:
-        return "the structure is not several classes with one function each"
-    return "rescaling is 'slack'" if case.term.labels.slack else ""
-
-
-def sequences(case: Case) -> str:
-    """Require sequences of labels."""
-    known = type(case.term.labels.structure) is Sequence
-    return "" if known else "the structure is not a sequence of labels"
-
-
-def regression(case: Case) -> str:
-    """Require regression."""
-    return "" if isinstance(case.term.labels, BoundRegression) else "the structure is not regression"
-
-
-def costs_of_one_or_factors(case: Case) -> str:
-    """Require costs of 1, or slack rescaling."""
-    # D max(0, 1 - y f) is the two-class loss with D as a factor of the weight.
-    if case.term.labels.slack or np.all(case.others == 1.0):
-        return ""
-    return "costs differ from 1, and rescaling is 'margin'"
+def chains(case: Case) -> str:
+    """Require sequences of labels, for averaged planes of linear functions."""
+    reason = averages_planes(case) or worst_case_of_examples(case) or linear_in_x(case)
+    if not reason and type(case.term.labels.structure) is not Sequence:
+        return "the structure is not a sequence of labels"
+    return reason
 
 
 def margins_of_two_classes(case: Case) -> str:
@@ -253,31 +218,12 @@ def margins_of_two_classes(case: Case) -> str:
     return "costs differ from 1"
 
 
-def in_hull_steps(case: Case) -> str:
-    """Require an oracle with in-hull steps for two classes."""
-    return f"{case.oracle} has no in-hull steps for these rows" if case.hull is None else ""
-
-
-def in_hull_steps_of_labels(case: Case) -> str:
-    """Require an oracle with in-hull steps for several labels."""
-    return f"{case.oracle} has no in-hull steps for several labels" if case.label_hull is None else ""
-
-
 def adds_words(case: Case) -> str:
-    """Require an oracle that adds features."""
-    if case.edits is None or not case.edits.adds:
+    """Require a loss of two classes and an oracle that adds features."""
+    reason = averages_planes(case) or linear_in_x(case) or margins_of_two_classes(case)
+    if not reason and (case.edits is None or not case.edits.adds):
         return f"{case.oracle} does not declare edits that add features"
-    return ""
-
-
-def keeps_words(case: Case) -> str:
-    """Require an oracle that does not edit nonzero features."""
-    return "nonzero features are also edited" if case.edits.multiplies else ""
-
-
-def multiplies_words(case: Case) -> str:
-    """Require an oracle that also edits nonzero features."""
-    return "" if case.edits.multiplies else "nonzero features are not edited"
+    return reason
 
 
 def all_members_known(case: Case) -> str:
@@ -294,25 +240,7 @@ def listed_members(case: Case) -> str:
     return "" if case.n_members else f"{case.oracle} has no list of members with scores"
 
 
-def single_members(case: Case) -> str:
-    """Require an oracle without perturbations."""
-    return "S(x) has more than one member" if case.n_members > 1 else ""
-
-
-def no_edits(case: Case) -> str:
-    """Require an oracle without perturbations."""
-    edits = case.edits
-    still = edits is not None and not edits.adds and edits.most == 0
-    return "" if still else f"{case.oracle} may perturb rows"
-
-
-def few_edits(case: Case) -> str:
-    """Require an oracle that multiplies a few features of every row by factors."""
-    edits = case.edits
-    if edits is None or edits.adds or not np.all(edits.changed):
-        return f"{case.oracle} does not only multiply features by factors"
-    if edits.most > MOST_EDITS:
-        return f"more than {MOST_EDITS} features of a row may be edited"
-    if edits.most and case.space.intercept:
-        return "the space has a constant feature, which is not edited"
-    return ""
+def plain_rows(case: Case) -> str:
+    """Require functions that are linear in x, and an oracle without perturbations."""
+    reason = linear_in_x(case) or listed_members(case)
+    return reason or ("S(x) has more than one member" if case.n_members > 1 else "")

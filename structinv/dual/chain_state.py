@@ -6,9 +6,13 @@ import numpy as np
 
 from ..spaces.base import Element
 from ..utils.matrices import add_combinations, longest_row, ranges
+from . import case as needs
 from . import chain_steps
 from .case import Case
 from .sequence_state import SequenceState
+
+# Maximum number of edits per row.
+MOST_EDITS = 8
 
 
 class ChainState(SequenceState):
@@ -18,6 +22,21 @@ class ChainState(SequenceState):
     worst edits, and adds the best labeling to the active set. Then it does exact pairwise steps between
     the labelings of the active set. Normals are not stored.
     """
+
+    name = "chains"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        if reason := needs.chains(case):
+            return reason
+        edits = case.edits
+        if edits is None or edits.adds or not np.all(edits.changed):
+            return f"{case.oracle} does not only multiply features by factors"
+        if edits.most > MOST_EDITS:
+            return f"more than {MOST_EDITS} features of a row may be edited"
+        if edits.most and case.space.intercept:
+            return "the space has a constant feature, which is not edited"
+        return ""
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.edits is not None

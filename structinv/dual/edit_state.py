@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from ..losses import Hinge
 from ..oracles.words.deviations import feasible_deviations, listed_deviations
 from ..oracles.words.word_hull import deviating_combination
 from ..spaces.base import Element
 from ..utils.matrices import squared_lengths, with_data
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .addition_state import AdditionState
 from .case import Case
 from .edit_steps import sweep_edits
@@ -24,6 +26,18 @@ class EditState(AdditionState):
 
     A row adds features with the part of its budget that its own features do not use; see `edit_steps`.
     """
+
+    name = "edits"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.adds_words(case)
+        if not reason and not case.edits.multiplies:
+            return "nonzero features are not edited"
+        if not reason and not isinstance(case.loss, Hinge):
+            loss = type(case.loss).__name__
+            return f"{loss} has no compiled steps for several features of a row"
+        return reason
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..spaces.base import Element
 from ..utils.matrices import add_combinations, ranges
+from . import case as needs
 from . import flow_steps
 from .case import Case
 from .sequence_state import SequenceState
@@ -19,6 +20,16 @@ class FlowState(SequenceState):
     flow. On every segment where both differ, it does an exact step from the worst to the best. Segments
     move independently. Garber and Meshi (2016) do one step for the whole labeling.
     """
+
+    name = "flows"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        if reason := needs.chains(case):
+            return reason
+        edits = case.edits
+        still = edits is not None and not edits.adds and edits.most == 0
+        return "" if still else f"{case.oracle} may perturb rows"
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)

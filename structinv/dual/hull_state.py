@@ -6,7 +6,9 @@ import numpy as np
 
 from ..oracles.hulls import Hull, LabelHull
 from ..spaces.base import Element
+from ..structures import Multiclass
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .base import DualState, FocusedSweeps, rows_at_once
 from .case import Case
 
@@ -22,8 +24,20 @@ class HullState(FocusedSweeps, DualState):
     Shapes: `signs` (n_rows,), `factor` (n_rows,).
     """
 
+    name = "hull"
+
     packs_rows = True
     quick_value = True
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.averaged_rows(case) or needs.two_classes(case)
+        # D max(0, 1 - y f) is the two-class loss with D as a factor of the weight.
+        if not reason and not case.term.labels.slack and np.any(case.others != 1.0):
+            return "costs differ from 1, and rescaling is 'margin'"
+        if not reason and case.hull is None:
+            return f"{case.oracle} has no in-hull steps for these rows"
+        return reason
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.hull is not None
@@ -66,9 +80,22 @@ class HullState(FocusedSweeps, DualState):
 class LabelState(FocusedSweeps, DualState):
     """One averaged plane for each row and each label with a positive dual variable."""
 
+    name = "labels"
+
     packs_rows = True
     quick_value = True
     far_off, enough = 0.4, 0.3
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.averaged_rows(case)
+        if not reason and type(case.term.labels.structure) is not Multiclass:
+            return "the structure is not several classes with one function each"
+        if not reason and case.term.labels.slack:
+            return "rescaling is 'slack'"
+        if not reason and case.label_hull is None:
+            return f"{case.oracle} has no in-hull steps for several labels"
+        return reason
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.label_hull is not None

@@ -13,6 +13,7 @@ from ..spaces.kernel_space import Expansion, KernelSpace
 from ..structures import Layout
 from ..structures.layout import laid_out
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .labeling_steps import ascend_blocks, mean_plane_values
@@ -40,6 +41,17 @@ class LabelingState(DualState):
     Each round finds the worst labelings. Each block then does exact pairwise steps between its labelings
     and, in each row, between members. After all rounds, the function values at all members are updated.
     """
+
+    name = "labelings"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        return (
+            needs.averages_planes(case)
+            or needs.worst_case_of_examples(case)
+            or needs.of_a_kernel(case)
+            or needs.all_members_known(case)
+        )
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term

@@ -14,6 +14,7 @@ from ..structures.decodings import Competitors
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_steps import ActiveMembers
@@ -50,6 +51,12 @@ class LinearMemberState(DualState):
     exact pairwise steps between them. Memory does not depend on the number of members, and sparse rows
     stay sparse.
     """
+
+    name = "linear_members"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        return needs.worst_case_of_rows(case) or needs.linear_in_x(case) or needs.listed_members(case)
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..spaces.base import Element, Normals, Space
 from ..terms.planes import WorkingSet
+from . import case as needs
 from .base import OutOfTime
 from .case import Case
 from .margin_steps import KINDS, slope_ascent
@@ -82,7 +83,13 @@ class MarginState(BatchedState):
     added. Exact steps on one slope, and between two slopes, follow.
     """
 
+    name = "margin"
+
     term: WorstMargin
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        return needs.worst_margin(case)
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.total = np.inf

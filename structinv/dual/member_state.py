@@ -9,6 +9,7 @@ from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion, KernelSpace
 from ..utils.jit import njit
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .linear_member_state import feasible_pairs
@@ -42,6 +43,12 @@ class MemberState(DualState):
     Blocks are random in every sweep: fixed blocks need twice as many sweeps. Inactive atoms below all
     active planes of their row are left out of its block.
     """
+
+    name = "members"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        return needs.worst_case_of_rows(case) or needs.of_a_kernel(case) or needs.all_members_known(case)
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..losses import ScalarLoss
 from ..spaces.base import Element
+from ..terms import Penalty
 from ..utils.row_arrays import Arrays
 from .base import DualState, OutOfTime, never
 from .case import Case
@@ -28,7 +29,14 @@ class PenaltyState(DualState):
     it, and later ones continue if it runs out of time.
     """
 
+    name = "penalty"
+
     adds_planes = False
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        known = isinstance(case.term, Penalty)
+        return "" if known else "the term is not a penalty on functionals"
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         term, space = case.term, case.space

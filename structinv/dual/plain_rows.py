@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from ..structures.classes import BoundRegression
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, squared_lengths
 from ..utils.row_arrays import Arrays
+from . import case as needs
 from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
 from .case import Case
 from .margin_steps import KINDS, best_alpha, conjugate, loss_value
@@ -171,7 +173,16 @@ class SlopeState(PlainRows):
     because the function of its slopes may have a much larger objective.
     """
 
+    name = "slopes"
+
     variable = "taus"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.one_number_a_row(case) or needs.worst_margin(case)
+        if not reason and not case.loss.smooth:
+            return f"{type(case.loss).__name__} has a kink"
+        return reason or needs.plain_rows(case)
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng, KINDS[type(case.loss)], case.signs)
@@ -236,7 +247,16 @@ class TubeState(PlainRows):
     |b_i|`` minus half the squared norm.
     """
 
+    name = "tube"
+
     variable = "slopes"
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.one_number_a_row(case) or needs.worst_case_of_rows(case)
+        if not reason and not isinstance(case.term.labels, BoundRegression):
+            return "the structure is not regression"
+        return reason or needs.plain_rows(case)
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         labels = case.term.labels

@@ -158,6 +158,8 @@ class BatchedState(DualState):
 class PlaneCache(BatchedState):
     """A few planes per block, with pairwise steps over each batch of blocks."""
 
+    name = "plane_cache"
+
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.kind = DensePlanes if case.has_dense_planes else WorkingSet
         super().__init__(case, rng)

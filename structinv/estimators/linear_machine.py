@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array
 
 from ..certificates.certificate import WorstChange, joined, worst_change
-from ..dual import Case, chosen
+from ..dual import Case
 from ..dual.plane_cache import BatchedState
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.third_party import bind
@@ -230,7 +230,7 @@ def _newton(objective: Any) -> str:
         )
     smooth_or_regression = isinstance(term, WorstMargin) or not term.labels.structure.labeled
     # States with lists of points or planes are slow for any C.
-    if smooth_or_regression and issubclass(chosen(Case(term, space)), BatchedState):
+    if smooth_or_regression and issubclass(Case(term, space).chosen(), BatchedState):
         return (
             "the loss has no in-hull steps, and weights are few or all rows have the same perturbations"
         )
@@ -239,6 +239,6 @@ def _newton(objective: Any) -> str:
 
 def _solver_of_blocks(term: BlockwiseTerm, space: ExplicitSpace) -> tuple[Solver, str]:
     """Return the solver for rows in blocks, and the reason."""
-    if chosen(Case(term.sample, space)).packs:
+    if Case(term.sample, space).chosen().packs:
         return FrankWolfe(), "rows are read in blocks"
     return BMRM(), "rows are read in blocks, and dual variables of a block cannot be stored separately"
