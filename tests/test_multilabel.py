@@ -50,8 +50,8 @@ class Unlisted(FiniteOracle):
     finite = False
     orbit = Turns.orbit
 
-    def support(self, X, V, assign, cost=None):
-        return FiniteOracle.support(self, X, V, assign, cost)
+    def support(self, X, V, assign, cost=None, rho=None):
+        return FiniteOracle.support(self, X, V, assign, cost, rho)
 
 
 def data():

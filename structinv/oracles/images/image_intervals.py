@@ -19,12 +19,13 @@ from .image_maps import ImageShape, places_beyond, sources_of
 FURTHEST_SOURCE = 1000.0
 # Precision of the maxima, relative to the largest possible score.
 _PRECISION = 2e-15
-# A source this close to a line of the grid, in pixels, may be in the cells on both sides of the line.
-_SLACK = 1e-13
+# A source this close to a line of the grid may be in the cells on both sides of the line; in units of
+# eps times the largest coordinate of a source in the frame.
+_SLACK = 2.0
 # Tolerance of the mesh in pixels, larger than the rounding of sources in `image_maps`.
 _ROUNDED = 4e-9
 # Bound of the rounding errors of a score, in units of eps times the largest possible score: a constant
-# plus a multiple of the number of pixels per side.
+# plus a multiple of the largest coordinate.
 _ROUNDING, _ROUNDING_PER_PIXEL = 64.0, 4.0
 # Number of intervals that wait for a visit. Each has at most three quarters of the length of the one
 # before, so that the last ones have no number between their ends.
@@ -115,24 +116,26 @@ def furthest(
     scales = largest * np.sum(np.abs(V), axis=1)[assign]
     places, upper = np.full(len(X), -1.0), np.empty(len(X))
     frame = shape.channels, len(motion.rows), len(motion.columns)
+    eps, far = np.finfo(np.float64).eps, max(*frame[1:], float(np.max(np.abs(motion.parts))))
+    slack = _SLACK * eps * far
 
     def search(part: slice) -> None:
         _search(
             X[part], V, assign[part], shape.width, background, motion.rows, motion.columns, motion.parts,
-            motion.turning, motion.edges, _PRECISION * scales[part], np.empty(frame),
+            motion.turning, motion.edges, slack, _PRECISION * scales[part], np.empty(frame),
             np.empty((shape.pixels, 6)), np.arange(shape.pixels), np.empty((_WAITING, 9)), np.empty(16),
             best[part], places[part], upper[part],
         )  # fmt: skip
 
     in_threads(search, len(X), 40 * len(X) * len(motion.edges) * shape.size)
-    units = _ROUNDING + _ROUNDING_PER_PIXEL * max(frame[1:])
-    # At a distance of `_SLACK` from its cell, a polynomial differs by four times that distance.
-    return places, upper + (np.finfo(np.float64).eps * units + 4.0 * _SLACK) * scales
+    # At a distance of `slack` from its cell, a polynomial differs by four times that distance.
+    units = _ROUNDING + (_ROUNDING_PER_PIXEL + 4.0 * _SLACK) * far
+    return places, upper + eps * units * scales
 
 
 @njit(cache=True, nogil=True)
 def _search(
-    X, V, assign, width, background, rows, columns, parts, turning, edges, near,
+    X, V, assign, width, background, rows, columns, parts, turning, edges, slack, near,
     image, sources, order, waiting, patch, best, places, upper,
 ):  # fmt: skip
     """Bisect all intervals whose bound exceeds the best score by more than `near`.
@@ -155,7 +158,7 @@ def _search(
                 n_waiting -= 1
                 now = waiting[n_waiting]
                 low, high = now[0], now[1]
-                at_low, at_high, bend = _bound(v, image, sources, order, now, turning, patch)
+                at_low, at_high, bend = _bound(v, image, sources, order, now, turning, slack, patch)
                 if max(at_low, at_high) > best[i] + near[i]:
                     best[i] = max(at_low, at_high)
                     at = middle + (low if at_low >= at_high else high)
@@ -207,7 +210,7 @@ def _set_sources(parts, middle, turning, sources):
 
 
 @njit(cache=True, nogil=True)
-def _bound(v, image, sources, order, now, turning, patch):
+def _bound(v, image, sources, order, now, turning, slack, patch):
     """Return the scores at both ends of an interval, and a bound of what is above their chord.
 
     The score is at most the chord plus ``bend * t * (1 - t)`` at the share t of the interval. A value
@@ -230,9 +233,9 @@ def _bound(v, image, sources, order, now, turning, patch):
             sources[p, 3], sources[p, 4], sources[p, 5], low1, low2, high1, high2, length, turning
         )
         # Corners of all cells of the way.
-        first, begin = int(np.floor(top + _SLACK)), int(np.floor(left + _SLACK))
-        last = max(first + 1, int(np.ceil(bottom - _SLACK)))
-        end = max(begin + 1, int(np.ceil(right - _SLACK)))
+        first, begin = int(np.floor(top + slack)), int(np.floor(left + slack))
+        last = max(first + 1, int(np.ceil(bottom - slack)))
+        end = max(begin + 1, int(np.ceil(right - slack)))
         single = last == first + 1 and end == begin + 1
         # Values beyond the frame are zero.
         first, last = max(first, 0), min(last, image.shape[1] - 1)
