@@ -11,7 +11,7 @@ from structinv.functionals import Gradient, TransformDifference
 from structinv.kernels import CallableKernel, Gaussian
 from structinv.losses import EpsilonInsensitive
 from structinv.oracles import Shifts
-from structinv.solvers import coefficient_objectives
+from structinv.solvers import coefficients
 from structinv.solvers.newton_cg import _solve_equations
 
 from .covering import pairs
@@ -118,7 +118,7 @@ def test_forces_that_almost_cancel_give_a_valid_bound(nu):
 
 def test_rounding_of_many_functionals_is_estimated_from_a_few(monkeypatch):
     def bound(most):
-        monkeypatch.setattr(coefficient_objectives, "MAX_CHECKED", most)
+        monkeypatch.setattr(coefficients, "MAX_CHECKED", most)
         model = RepresenterRegressor(Gaussian(1.0), invariances=[Gradient()], nu=0.1)
         return model.fit(X, TARGETS).solution_.dual
 

@@ -421,7 +421,7 @@ def test_outputs_share_one_gram_matrix(method, monkeypatch):
         Penalty(FamilyFunctionals(representers, 0, 5), Affine(Hinge(), signs.ravel()), 1.0),
         Penalty(FamilyFunctionals(representers, 1, 5), Absolute(), 0.05),
     ]
-    from structinv.solvers.coefficient_objectives import CoefficientProblem
+    from structinv.solvers.coefficients import CoefficientProblem
 
     def never(*_):
         raise AssertionError

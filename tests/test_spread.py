@@ -10,7 +10,7 @@ from structinv import InvariantLinearSVC, InvariantLinearSVR
 from structinv.losses import Logistic, SquaredHinge
 from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle, TangentDerivative
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
-from structinv.solvers.shared_changes import SpreadTerm, spread_of
+from structinv.solvers.interior_point import SpreadTerm, spread_of
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.structures.classes import Multiclass, Regression

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Start, Status, solve
-from ..solvers.checkpoint import Checkpoint, rescued
+from ..solvers.checkpoint import Checkpoint
 from ..solvers.stopping import Progress, StopRule
 from ..terms import Objective
 from ..utils.matrices import Matrix, independent
@@ -174,7 +174,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
             callbacks += displays(type(self).__name__, self.verbose)
 
             # 4. Minimize within the remaining time.
-            with self._passes_shown(), rescued(checkpoint):
+            with self._passes_shown(), checkpoint or nullcontext():
                 solution = solve(
                     objective,
                     solver,

@@ -16,7 +16,7 @@ from ..oracles.third_party import bind
 from ..rows import RowSource
 from ..rows.sources import MatrixRows
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
-from ..solvers.shared_changes import spread_of
+from ..solvers.interior_point import spread_of
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
 from ..terms import Objective

@@ -22,7 +22,7 @@ from ..oracles.arguments import hint_of
 from ..oracles.third_party import bind
 from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import MAX_DIRECT
-from ..solvers.representer_solver import METHODS
+from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from ..terms import Objective, Penalty, Term
 from ..utils.parameters import check_boolean, check_number

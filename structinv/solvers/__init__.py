@@ -1,15 +1,14 @@
 """Solvers of convex objectives, stopping rules and the training loop."""
 
 from .base import Bounds, Solution, Solver, Start, Status
-from .bmrm import BMRM
+from .cutting_planes import BMRM, SVMStruct
+from .cvxpy_solvers import Reference
 from .frank_wolfe import FrankWolfe
 from .interior_point import InteriorPoint
 from .loop import solve
 from .pegasos import Pegasos
-from .reference import Reference
-from .representer_solver import Representer
+from .representer import Representer
 from .stopping import Gap, Iterations, OracleCalls, Seconds
-from .svmstruct import SVMStruct
 
 REGISTRY: dict[str, type[Solver]] = {
     "svmstruct": SVMStruct,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class Checkpoint:
         self._arrays: Arrays = {}
         self._rows = -1
         self._objective: Objective | None = None
-        # Arguments of the last call of this object, for `rescue`.
+        # Arguments of the last call of this object, for `__exit__`.
         self._last: tuple[float, Callable[[], Start]] | None = None
         if not self.path.parent.is_dir() or self.path.is_dir():
             raise ValueError(f"checkpoint must be a file in an existing folder, got {str(path)!r}")
@@ -123,9 +123,12 @@ class Checkpoint:
             # A full disk must not end the fit.
             warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
 
-    def rescue(self) -> None:
-        """Write the state of a run that an error has ended, if it is still readable."""
-        if self._last is not None:
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Write the state of a run that an OSError of a disk or a cluster has ended, if readable."""
+        if self._last is not None and kind is not None and issubclass(kind, OSError):
             seconds, so_far = self._last
             # Further errors must not hide the error that ended the run.
             with suppress(Exception):
@@ -140,14 +143,3 @@ class Checkpoint:
                 self.path.unlink(missing_ok=True)
             except OSError as error:
                 warn(f"checkpoint {str(self.path)!r} could not be deleted: {error}", stacklevel=2)
-
-
-@contextmanager
-def rescued(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Write the checkpoint if an OSError of a disk or a cluster ends the run."""
-    try:
-        yield
-    except OSError:
-        if checkpoint is not None:
-            checkpoint.rescue()
-        raise

@@ -16,9 +16,9 @@ from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective
 from ..terms.base import Coordinates
 from ..utils.jit import njit
-from ..utils.row_arrays import Arrays, fitting
+from ..utils.row_arrays import Arrays
 from .base import Bounds, Start, check_planes
-from .coefficient_objectives import CoefficientProblem
+from .coefficients import CoefficientProblem
 from .frank_wolfe import FrankWolfe, started
 
 # Sweeps over the functionals between two checks.
@@ -48,21 +48,18 @@ class CoordinateState(DualState):
 
     A free constant adds the equation ``sum of coefficients = 0`` to the dual. The method of multipliers
     satisfies it: the penalty is added to the Gram matrix, and the multiplier is the constant.
+
+    The arrays are the slopes of each term, named by its number.
     """
 
     adds_planes = False
 
-    def __init__(
-        self,
-        objective: Objective,
-        terms: Sequence[int],
-        rng: np.random.Generator,
-    ) -> None:
+    def __init__(self, objective: Objective, terms: Sequence[int], rng: np.random.Generator) -> None:
         space: Any = objective.space
         self.space: RepresenterSpace = space
-        self.penalties: list[Any] = [objective.terms[number] for number in terms]
-        found: list[Any] = [penalty.coordinates() for penalty in self.penalties]
-        problem = self.problem = CoefficientProblem(space, found)
+        self.terms = terms
+        coordinates: list[Any] = [objective.terms[number].coordinates() for number in terms]
+        problem = self.problem = CoefficientProblem(space, coordinates)
         self.rng = rng
         pieces = problem.loss.pieces()
         assert pieces is not None
@@ -185,10 +182,12 @@ class CoordinateState(DualState):
         return problem.function(-problem.weights * problem.feasible(self.slopes), self.free)
 
     def arrays(self) -> Arrays:
-        return {"slopes": self.problem.feasible(self.slopes)}
+        slopes = self.problem.by_term(self.problem.feasible(self.slopes))
+        return {str(number): own for number, own in zip(self.terms, slopes, strict=True)}
 
     def _start(self, arrays: Arrays, f: RepresenterExpansion) -> int:
-        slopes = feasible_slopes(arrays["slopes"], self.problem.loss)
+        slopes = np.concatenate([arrays[str(number)] for number in self.terms])
+        slopes = feasible_slopes(slopes, self.problem.loss)
         self.coefficients = -self.problem.weights * slopes
         return 0
 
@@ -208,28 +207,23 @@ class DualCoordinates:
         start: Start | None = None,
         plane_tol: float = 0.0,
     ) -> None:
-        self.joined, self.others = _split(objective)
-        terms = [objective.terms[number] for number in self.others]
-        parts = [dual_state(term, objective.space, rng, plane_tol) for term in terms]
+        terms = objective.terms
+        self.joined = [n for n, term in enumerate(terms) if _has_pieces(term.coordinates())]
+        self.others = [n for n in range(len(terms)) if n not in self.joined]
+        parts = [dual_state(terms[n], objective.space, rng, plane_tol) for n in self.others]
         if self.joined:
             parts = [CoordinateState(objective, self.joined, rng), *parts]
         if start is not None:
-            start = replace(start, dual_variables=self._by_state(parts[0], start.dual_variables))
+            start = replace(start, dual_variables=self._by_state(start.dual_variables))
         self.solver = FrankWolfe(plane_tol)
         self.state = started(objective, parts, start)
 
-    def _by_state(self, first: Any, given: list[Arrays]) -> list[Arrays]:
-        """Return the dual variables of each state; all joined terms have one."""
-        by_term = dict(enumerate(given))
-        others = [by_term.get(number, {}) for number in self.others]
-        if not self.joined:
-            return others
-        own = first.problem.by_term(first.slopes)
-        slopes = [
-            fitting(by_term.get(number, {}), {"slopes": each})["slopes"]
-            for number, each in zip(self.joined, own, strict=True)
-        ]
-        return [{"slopes": np.concatenate(slopes)}, *others]
+    def _by_state(self, by_term: list[Arrays]) -> list[Arrays]:
+        """Return the dual variables of each state from those of each term."""
+        arrays = dict(enumerate(by_term))
+        joined = {str(n): arrays[n]["slopes"] for n in self.joined if "slopes" in arrays.get(n, {})}
+        others = [arrays.get(n, {}) for n in self.others]
+        return [joined, *others] if self.joined else others
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -252,20 +246,11 @@ class DualCoordinates:
 
     def dual_variables(self, objective: Objective) -> list[Arrays]:
         """Return the dual variables of each term."""
-        states = list(self.state.parts)
-        found: dict[int, Arrays] = {}
-        if self.joined:
-            first: Any = states.pop(0)
-            slopes = first.problem.by_term(first.arrays()["slopes"])
-            found = {n: {"slopes": own} for n, own in zip(self.joined, slopes, strict=True)}
-        found |= {n: state.arrays() for n, state in zip(self.others, states, strict=True)}
-        return [found[number] for number in range(len(found))]
-
-
-def _split(objective: Objective) -> tuple[list[int], list[int]]:
-    """Return the numbers of the terms that share a state, and of the others."""
-    shares = [_has_pieces(term.coordinates()) for term in objective.terms]
-    return [i for i, own in enumerate(shares) if own], [i for i, own in enumerate(shares) if not own]
+        by_state = [part.arrays() for part in self.state.parts]
+        joined = by_state.pop(0) if self.joined else {}
+        found = {int(number): {"slopes": slopes} for number, slopes in joined.items()}
+        found |= dict(zip(self.others, by_state, strict=True))
+        return [found[number] for number in sorted(found)]
 
 
 def _has_pieces(coordinates: Coordinates | None) -> bool:

@@ -15,8 +15,7 @@ from ..spaces.representer_space import RepresenterSystem
 from ..terms import Objective
 from ..utils.matrices import one_blas_thread
 from .base import Start
-from .coefficient_objectives import CoefficientProblem, coefficient_problem
-from .method import CoefficientMethod
+from .coefficients import CoefficientMethod, CoefficientProblem, coefficient_problem
 
 # Envelopes are narrowed if smoothing causes more than this fraction of the gap.
 HIDDEN_SHARE = 0.5

@@ -10,9 +10,9 @@ from ..terms import Objective
 from ..utils.parameters import check_number
 from ..utils.row_arrays import Arrays
 from .base import Bounds, Solver, Start
-from .convex_program import ConvexProgram, check_cvxpy_solver
+from .coefficients import CoefficientMethod
+from .cvxpy_solvers import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import DualCoordinates
-from .method import CoefficientMethod
 from .newton_cg import NewtonCG
 
 Method = CoefficientMethod | DualCoordinates
