@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual import chain_state, dual_state, refusals
-from structinv.dual.chain_scores import score
 from structinv.dual.chain_state import ChainState
+from structinv.dual.chain_steps import score
 from structinv.dual.flow_state import FlowState
 from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve

@@ -24,7 +24,7 @@ import numpy as np
 from ..structures.sequence import before as label_before
 from ..structures.sequence import viterbi
 from ..utils.jit import njit
-from .chain_scores import fill_scores, score
+from .chain_steps import fill_scores, score
 
 # Smaller flows are set to zero.
 LEAST_FLOW = 1e-14

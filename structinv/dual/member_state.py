@@ -13,7 +13,7 @@ from . import case as needs
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .linear_member_state import feasible_pairs
-from .member_blocks import RowBlock
+from .member_steps import RowBlock
 
 # Maximum number of additional passes over rows with most of the gap.
 FOCUSED_PASSES = 5
