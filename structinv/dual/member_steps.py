@@ -1,4 +1,4 @@
-"""Exact pairwise steps between the members of a row: dense and CSR points, and kernels.
+"""Exact pairwise steps between the members of rows: of points, and of atoms.
 
 A block has rows of a kernel's space with the kernel matrix of their atoms.
 """
