@@ -60,7 +60,7 @@ def test_the_optimum_is_that_over_the_members(case, setting):
 
 
 WITHOUT_HULL = pytest.mark.parametrize("setting", [COSTLY, *SETTINGS[2:]], ids=str)
-SPARSE = [Identity() | Identity(), Identity().discounted(0.4)]
+SPARSE = [Identity().discounted(0.4), Identity().only_for(1).discounted(0.4)]
 
 
 @WITHOUT_HULL
