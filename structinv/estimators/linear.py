@@ -214,9 +214,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)
-        self._stream_: Stream | None = None
-        if solution.solver == "Pegasos":
-            self._stream_ = stream_of(objective, solution)
+        self._stream_: Stream | None = stream_of(objective, solution)
 
     @available_if(check_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -145,10 +145,12 @@ def _weights(
     return estimator.C * factor * factors[np.searchsorted(classes, y)]
 
 
-def stream_of(objective: Objective, solution: Solution) -> Stream:
-    """Return the state after a fit with `Pegasos`, from which a stream continues."""
-    ((f, offset),) = ((own["normal"], float(own["offset"][0])) for own in solution.dual_variables)
-    weights = objective.weights
+def stream_of(objective: Objective, solution: Solution) -> Stream | None:
+    """Return the state after a fit, from which a stream continues; None unless by `Pegasos`."""
+    sums = solution.dual_variables[0] if solution.dual_variables else {}
+    if "normal" not in sums:
+        return None
+    f, offset, weights = sums["normal"], float(sums["offset"][0]), objective.weights
     return Stream(f, offset, f, weight=float(weights.sum()), n_rows=len(weights))
 
 
