@@ -16,7 +16,7 @@ from structinv.embeddings.responses import (
     unit_templates,
 )
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitDistance, OrbitMean
-from structinv.kernels.spectral_distributions import normals
+from structinv.kernels.radial import normals
 from structinv.oracles import FiniteOracle, Identity, Shifts
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import averaged

@@ -10,9 +10,9 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from structinv.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
-from structinv.kernels.checked_kernel import kernel_partials
 from structinv.kernels.combinations import Product, Scaled, Sum
 from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel
+from structinv.kernels.kernel_values import kernel_partials
 
 STATIONARY = [
     Gaussian(),

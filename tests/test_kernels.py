@@ -24,7 +24,7 @@ from structinv.kernels import (
     Polynomial,
 )
 from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel, as_kernel, resolve_gamma
-from structinv.kernels.kernel_utils import exponentials
+from structinv.kernels.kernel_values import exponentials
 from structinv.oracles import Flip
 
 from .test_kernel_derivatives import COMBINATIONS, ROUGH
@@ -146,7 +146,7 @@ def test_blocks_equal_the_kernel_matrix(kernel, monkeypatch):
     ]
     np.testing.assert_allclose(np.block(blocks), whole, rtol=1e-12, atol=1e-14)
     # Small tiles, in threads.
-    monkeypatch.setattr("structinv.kernels.kernel_utils.TILE", 200)
+    monkeypatch.setattr("structinv.kernels.kernel_values.TILE", 200)
     monkeypatch.setattr("structinv.utils.matrices.VALUES_A_THREAD", 100)
     monkeypatch.setattr("structinv.utils.matrices.allowed_threads", lambda: 3)
     assert np.array_equal(kernel.matrix(X, Y), whole)

@@ -7,10 +7,10 @@ from scipy.special import ndtri
 from structinv.embeddings import OrbitFourier
 from structinv.functionals import Evaluation, Folded, Gradient
 from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean
-from structinv.kernels.checked_kernel import kernel_diagonal, kernel_partials
 from structinv.kernels.combinations import Product, Scaled, Sum
 from structinv.kernels.kernel_names import validate_kernel
-from structinv.kernels.spectral_distributions import Spectrum
+from structinv.kernels.kernel_values import kernel_diagonal, kernel_partials
+from structinv.kernels.radial import Spectrum
 from structinv.oracles import Flip, Identity
 
 X = np.random.default_rng(0).standard_normal((6, 2))

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
-from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_names import validate_kernel
+from ..kernels.kernel_values import kernel_matrix
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import Cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.spectral_distributions import normals
+from ..kernels.radial import normals
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.changes import Changes
 from ..oracles.listed_changes import averaged

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.indefinite import trained_kernel
+from ..kernels.kernel_values import kernel_matrix
 from ..oracles import InvarianceOracle
 from ..oracles.changes import Changes
 from ..utils.matrices import Matrix

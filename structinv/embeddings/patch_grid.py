@@ -12,8 +12,7 @@ from scipy import linalg
 from sklearn.base import clone
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_table
-from ..kernels.kernel_utils import half_norms, squared_norms
+from ..kernels.kernel_values import half_norms, kernel_table, squared_norms
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.changes import Changes
 from ..oracles.images.image_borders import with_shape

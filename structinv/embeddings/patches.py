@@ -11,8 +11,8 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel
-from ..kernels.checked_kernel import ISOMETRIES, PERMUTATIONS
 from ..kernels.kernel_names import validate_kernel
+from ..kernels.kernel_values import ISOMETRIES, PERMUTATIONS
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import gammaincinv
 
 from ..kernels import Kernel
-from ..kernels.spectral_distributions import Spectrum, normals
+from ..kernels.radial import Spectrum, normals
 from ..oracles import InvarianceOracle
 from ..oracles.changes import Changes
 from ..utils import plugins

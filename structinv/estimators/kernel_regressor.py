@@ -11,7 +11,7 @@ import numpy as np
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
-from ..kernels.kernel_utils import precision
+from ..kernels.kernel_values import precision
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution

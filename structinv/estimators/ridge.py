@@ -13,10 +13,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
-from ..kernels.kernel_utils import precision
+from ..kernels.kernel_values import kernel_matrix, precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
 from ..utils.matrices import independent, refuse_half_or_masked, refuse_masked

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..functionals.representers import Representers
 from ..kernels.kernel_names import PrecomputedKernel
-from ..kernels.kernel_utils import precision
+from ..kernels.kernel_values import precision
 from ..oracles import InvarianceOracle
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel
-from ..kernels.vicinal import check_spread, spreads_of
+from ..kernels.normal_overlaps import check_spread, spreads_of
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle

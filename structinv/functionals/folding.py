@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
+from ..kernels.kernel_values import kernel_diagonal, kernel_matrix
 from .base import BoundFunctional
 from .representers import Representers
 

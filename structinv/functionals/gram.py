@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix, kernel_partials
-from ..kernels.kernel_utils import squared_norms
+from ..kernels.kernel_values import kernel_matrix, kernel_partials, squared_norms
 from .parts import Atoms
 
 # Numbers of directions: one, or two that are differentiated together.

@@ -8,11 +8,11 @@ from .dot_products import Linear, Polynomial
 from .indefinite import psd_corrected
 from .kernel_checks import check_kernel
 from .kernel_names import CallableKernel
+from .normal_overlaps import TangentDistributionKernel, VicinalKernel
 from .orbits import OrbitDistance, OrbitMean
 from .radial import Gaussian, Laplacian, Matern
 from .sets import SetKernel
-from .tangent_vectors import TangentDistributionKernel, TangentOverlapKernel, TangentVectorKernel
-from .vicinal import VicinalKernel
+from .tangent_vectors import TangentOverlapKernel, TangentVectorKernel
 
 REGISTRY: dict[str, type[Kernel]] = {
     "gaussian": Gaussian,

@@ -12,12 +12,11 @@ from ..oracles.arguments import real_rows
 from ..oracles.columns import with_numbers
 from ..utils import plugins
 from ..utils.parameters import check_integer, check_number, columns_of
-from .checked_kernel import NOTHING, kernel_matrix
-from .kernel_utils import Norms, describe, is_real
-from .spectral_distributions import Spectrum
+from .kernel_values import NOTHING, Norms, describe, is_real, kernel_matrix
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
+    from .radial import Spectrum
 
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..utils.parameters import check_number
 from .base import Kernel, Partials
-from .checked_kernel import SYMMETRIES, kernel_diagonal, kernel_matrix, kernel_partials
 from .kernel_names import validate_kernel
+from .kernel_values import SYMMETRIES, kernel_diagonal, kernel_matrix, kernel_partials
 
 
 class CompositeKernel(Kernel):
@@ -36,18 +36,6 @@ class CompositeKernel(Kernel):
         return min((value for value in known if value is not None), default=None)
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """Return the same combination of prepared parts; see `Kernel.prepared`.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Training rows.
-
-        Returns
-        -------
-        Kernel
-            The kernel itself if no part has a spectrum correction.
-        """
         prepared = [part.prepared(X) for part in self._parts]
         if all(new is part for new, part in zip(prepared, self._parts, strict=True)):
             return self

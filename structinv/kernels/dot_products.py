@@ -9,8 +9,15 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.parameters import check_integer, check_number
 from .base import Kernel
-from .checked_kernel import ISOMETRIES
-from .kernel_utils import holds, in_double, in_tiles, precision, same_precision, squared_norms
+from .kernel_values import (
+    ISOMETRIES,
+    holds,
+    in_double,
+    in_tiles,
+    precision,
+    same_precision,
+    squared_norms,
+)
 
 
 class Linear(Kernel):
@@ -44,18 +51,6 @@ class Linear(Kernel):
             return squared_norms(X).astype(dtype, copy=False)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return 1.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Ignored.
-
-        Returns
-        -------
-        float
-            The constant 1, as phi is the identity.
-        """
         return 1.0
 
     def partials(self, distances, products, order):
@@ -123,18 +118,6 @@ class Polynomial(Kernel):
             return powers.astype(dtype, copy=False)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return ``sqrt(gamma)`` for degree 1, infinity for others.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Ignored.
-
-        Returns
-        -------
-        float
-            The constant.
-        """
         return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
 
     def partials(self, distances, products, order):

@@ -13,9 +13,8 @@ from ..utils.parameters import columns_of
 from ..utils.printing import warn
 from ..utils.resources import check_memory
 from .base import Kernel
-from .checked_kernel import kernel_matrix
 from .kernel_names import validate_kernel
-from .kernel_utils import RowCache, check_rows, precision, same_precision
+from .kernel_values import RowCache, check_rows, kernel_matrix, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square")
 # Number of cached arrays: the training rows and the rows of the last call.

@@ -11,8 +11,8 @@ from ..utils.exceptions import CheckError
 from ..utils.matrices import refuse_masked
 from ..utils.plugins import clone_and_pickle
 from .base import Kernel
-from .checked_kernel import ISOMETRIES, NOTHING, kernel_diagonal, kernel_matrix, kernel_partials
 from .kernel_names import validate_kernel
+from .kernel_values import ISOMETRIES, NOTHING, kernel_diagonal, kernel_matrix, kernel_partials
 
 # Relative tolerances: rounding errors in double and in single precision, and numerical derivatives.
 _ROUNDING, _SINGLE, _NUMERICAL = 1e-9, 1e-3, 1e-4

@@ -16,9 +16,8 @@ from ..utils import plugins
 from ..utils.matrices import Matrix
 from ..utils.parameters import brief
 from .base import Kernel
-from .checked_kernel import check_declarations
 from .dot_products import Linear, Polynomial
-from .kernel_utils import is_real, precision, same_precision
+from .kernel_values import check_declarations, is_real, precision, same_precision
 from .radial import Gaussian, Laplacian
 
 

@@ -11,8 +11,7 @@ from ..utils import plugins
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 from .base import Kernel
-from .checked_kernel import kernel_matrix, kernel_partials, kernel_table
-from .kernel_utils import half_norms
+from .kernel_values import half_norms, kernel_matrix, kernel_partials, kernel_table
 
 # Maximum number of values of transformed samples in memory, for each side: 64 MB of float32.
 MEMBERS = 2**24

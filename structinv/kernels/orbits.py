@@ -14,10 +14,17 @@ from ..oracles.changes import Changes
 from ..oracles.listed_changes import averaged, check_n_draws, check_seed
 from ..utils.parameters import check_number
 from .base import Kernel
-from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
 from .kernel_names import validate_kernel
-from .kernel_utils import RowCache, check_rows, holds, precision, same_precision
+from .kernel_values import (
+    ISOMETRIES,
+    PERMUTATIONS,
+    RowCache,
+    check_rows,
+    holds,
+    precision,
+    same_precision,
+)
 from .orbit_tables import mean_diagonal, mean_table
 
 # Number of rounding errors in a squared distance, which is a difference of kernel values.
@@ -192,18 +199,6 @@ class OrbitMean(CompositeKernel):
         return np.array(cache.get(X, (known, symmetry, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return the base kernel's constant times `Changes.norm_bound`.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Number of features; without it the constant is infinity.
-
-        Returns
-        -------
-        float
-            The constant, or infinity if the transformations are not linear maps.
-        """
         if n_features is None:
             return np.inf
         constant = self.kernel.lipschitz(n_features)
@@ -310,18 +305,6 @@ class OrbitDistance(CompositeKernel):
         return np.ones(len(X), dtype=precision(X))
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return the constant of the `OrbitMean` divided by tau.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Number of features; without it the constant is infinity.
-
-        Returns
-        -------
-        float
-            The constant.
-        """
         return self._mean().lipschitz(n_features) / float(self.tau)
 
     @property

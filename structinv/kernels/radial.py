@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincinv, ndtri
 
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads
 from ..utils.parameters import check_number
 from .base import Kernel
-from .checked_kernel import ISOMETRIES, PERMUTATIONS
-from .kernel_utils import (
+from .kernel_values import (
+    ISOMETRIES,
+    PERMUTATIONS,
     Norms,
     exponentials,
     half_norms,
@@ -22,7 +24,65 @@ from .kernel_utils import (
     precision,
     same_precision,
 )
-from .spectral_distributions import cauchy, normals, students
+
+# Uniform numbers keep this distance from 0 and 1, where quantiles are infinite.
+_EDGE = 2.0**-53
+
+
+class Spectrum:
+    """Distribution of frequencies w with ``k(x, y) = E cos(<w, x - y>)`` (Bochner).
+
+    Here coordinates of w are independent, with a common quantile function.
+    """
+
+    def __init__(self, quantile: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._quantile = quantile
+
+    def n_uniforms(self, n_features: int) -> int:
+        """Return the number of uniform numbers per frequency."""
+        return n_features
+
+    def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
+        """Return frequencies, (p, n_features), for numbers in [0, 1), (p, n_uniforms)."""
+        return self._quantile(_inside(uniforms))
+
+    def scales(self, uniforms: np.ndarray) -> np.ndarray | None:
+        """Return the scales (p,) of frequencies ``scale * z`` with standard normal z.
+
+        None if frequencies do not have this form. Their distribution then depends on the direction, and
+        rotated templates do not have it.
+        """
+        return None
+
+
+class NormalMixture(Spectrum):
+    """Frequencies ``scale * z`` with standard normal z and a random or fixed scale."""
+
+    def __init__(self, quantile: Callable[[np.ndarray], np.ndarray] | float) -> None:
+        self._scale = quantile
+
+    def n_uniforms(self, n_features: int) -> int:
+        # A random scale takes one more number.
+        return n_features + callable(self._scale)
+
+    def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
+        normal = ndtri(_inside(uniforms[:, :n_features]))
+        return normal * self.scales(uniforms[:, -1])[:, None]
+
+    def scales(self, uniforms: np.ndarray) -> np.ndarray:
+        if callable(self._scale):
+            return self._scale(_inside(uniforms))
+        return np.full(len(uniforms), float(self._scale))
+
+
+def normals(sigma: float) -> Spectrum:
+    """Return the spectrum of `Gaussian`: normal, standard deviation ``1 / sigma``."""
+    return NormalMixture(1.0 / float(sigma))
+
+
+def _inside(uniforms: np.ndarray) -> np.ndarray:
+    return np.clip(uniforms, _EDGE, 1.0 - _EDGE)
+
 
 # A squared distance is computed again, from differences, if it is below this fraction of |x|^2 + |y|^2,
 CLOSE = 0.01
@@ -89,18 +149,6 @@ class Gaussian(_Stationary):
         return _of_distances(self, X, Y, norms, rate, exponentials)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return ``1 / sigma``.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Ignored.
-
-        Returns
-        -------
-        float
-            The constant.
-        """
         return 1.0 / self.sigma
 
     def partials(self, distances, products, order):
@@ -178,7 +226,9 @@ class Laplacian(_Stationary):
         return exponentials(values)
 
     def spectral_law(self):
-        return cauchy(self.gamma)
+        # Cauchy coordinates.
+        gamma = float(self.gamma)
+        return Spectrum(lambda u: gamma * np.tan(np.pi * (u - 0.5)))
 
 
 class Matern(_Stationary):
@@ -248,20 +298,7 @@ class Matern(_Stationary):
         return _of_distances(self, X, Y, norms, rate, transform, far=0.0 if self.nu == 0.5 else FAR)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return ``sqrt(-k''(0))``: ``sqrt(nu / (nu - 1)) / length_scale`` for nu > 1.
-
-        By Bochner's theorem k is an average of cosines, so ``2 - 2 k(r) <= -k''(0) r^2``.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Ignored.
-
-        Returns
-        -------
-        float
-            The constant; infinity for nu = 1/2.
-        """
+        # By Bochner's theorem k is an average of cosines, so 2 - 2 k(r) <= -k''(0) r^2.
         if self.nu == np.inf:
             return 1.0 / self.length_scale
         return float(np.sqrt(self.nu / (self.nu - 1.0))) / self.length_scale if self.nu > 1 else np.inf
@@ -298,7 +335,9 @@ class Matern(_Stationary):
     def spectral_law(self):
         if self.nu == np.inf:
             return normals(self.length_scale)
-        return students(self.length_scale, self.nu)
+        # Student's t with 2 nu degrees of freedom.
+        length_scale, nu = float(self.length_scale), float(self.nu)
+        return NormalMixture(lambda u: np.sqrt(nu / gammaincinv(nu, u)) / length_scale)
 
 
 # The kernel and its derivatives by ``s = r^2``, except for powers of ``nu / length_scale^2``, as

@@ -11,10 +11,9 @@ from ..oracles.cache import parameters_of
 from ..oracles.third_party import region_of, tangent_planes
 from ..regions import Region
 from .base import Kernel
-from .checked_kernel import kernel_partials
 from .indefinite import check_spectrum, psd_corrected
 from .kernel_names import validate_kernel
-from .kernel_utils import RowCache, check_rows, describe, precision, same_precision
+from .kernel_values import RowCache, check_rows, describe, kernel_partials, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
 # Number of cached arrays: the training rows and the rows of the last call.
@@ -115,18 +114,6 @@ class SetKernel(Kernel):
         self.oracle.validate(n_features)
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """Return the corrected kernel if a `spectrum` is given.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Training rows.
-
-        Returns
-        -------
-        Kernel
-            The kernel itself if `spectrum` is None.
-        """
         if self.spectrum is None:
             return self
         return psd_corrected(SetKernel(self.oracle, self.kernel, self.sides), X, self.spectrum)

@@ -1,95 +1,189 @@
-"""Tangent vector kernels, and tangent distribution kernels."""
+"""Kernels of rows with directions: base class, and tangent vector kernels."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..oracles import InvarianceOracle
-from ..regions.inner_products import Stack
+from ..oracles.arguments import check_needs_no_label
+from ..oracles.base import as_oracle
+from ..oracles.cache import parameters_of
+from ..oracles.third_party import tangents_of
+from ..regions.inner_products import Stack, fill_table
 from ..utils.jit import njit
+from ..utils.matrices import floating
 from ..utils.parameters import check_number
-from .directed_rows import DirectedKernel, DirectedRows, orthogonal_directions, unit_directions
-from .kernel_utils import check_rows, precision
-from .vicinal import NormalOverlapKernel, in_units, normal_distributions
+from ..utils.resources import check_memory
+from .base import Kernel
+from .kernel_values import DOUBLE, SINGLE, RowCache, check_rows, precision, same_precision
+
+# Number of cached arrays: the training rows and the rows of the last call.
+KEPT = 2
+# Exponents in float32 have a relative error of 1e-7. Those that may exceed this are float64.
+MOST_IN_SINGLE = 1e3
+# Smaller requests do not check the free memory.
+FEW_BYTES = 1e7
+# Number of rows whose directions are orthogonalized at once.
+ROWS_AT_ONCE = 256
 
 
-class _TangentSum(DirectedKernel):
-    """Mean over sides of ``[exp(-a |D|^2) + h sum_j exp(-b d_par^2 - c d_perp^2)] / (1 + h J)``.
+class DirectedRows(NamedTuple):
+    """Rows with their directions, and numbers that a kernel computes for each row.
 
-    A subclass defines the rates a, b, c and the weight h of every direction.
+    - `stack`: rows and directions with their inner products
+    - `numbers` (n, p): numbers of each row
     """
 
-    definite = False
+    stack: Stack
+    numbers: np.ndarray
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle,
-        sigma: float = 1.0,
-        gamma_w: float = 1.0,
-        eta: float = 1.0,
-    ) -> None:
-        self.oracle = oracle
-        self.sigma = sigma
-        self.gamma_w = gamma_w
-        self.eta = eta
+    def part(self, rows: slice) -> DirectedRows:
+        """Return a slice of the rows."""
+        return DirectedRows(self.stack.part(rows), self.numbers[rows])
 
-    def validate(self, n_features: int | None = None) -> None:
-        super().validate(n_features)
-        check_number("sigma", self.sigma, strict=True)
-        check_number("gamma_w", self.gamma_w, strict=True)
-        check_number("eta", self.eta)
+    def moved(self, step: np.ndarray) -> DirectedRows:
+        """Return the rows with a vector added."""
+        return DirectedRows(self.stack.moved(step), self.numbers)
 
-    def _rates(self) -> tuple[float, float, float, float]:
-        """Return ``(a, b, c, h)``."""
-        raise NotImplementedError
-
-    def diagonal(self, X):
-        """Return ones, as ``K(x, x) = 1``.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Input.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Ones.
-        """
-        check_rows(X, X)
-        return np.ones(len(X), dtype=precision(X))
+    def in_double(self) -> DirectedRows:
+        """Return the rows in double precision."""
+        return DirectedRows(self.stack.in_double(), self.numbers)
 
     @property
-    def _level(self) -> float:
-        return 1.0
+    def largest_square(self) -> float:
+        """The largest squared norm of a row."""
+        return float(np.max(self.stack.grams[:, 0, 0]))
 
+
+class DirectedKernel(Kernel):
+    """A kernel of rows with directions; subclasses define directions and values."""
+
+    oracle: Any
+    _caches = ("_rows",)
+
+    def validate(self, n_features: int | None = None) -> None:
+        check_needs_no_label(as_oracle(self.oracle))
+        self.oracle.validate(n_features)
+
+    @abstractmethod
     def _made(self, X: np.ndarray) -> DirectedRows:
-        unit = unit_directions(self._tangents(X))
-        counts = np.any(unit != 0, axis=2).sum(axis=1, keepdims=True)
-        return DirectedRows(Stack.of(X, unit), counts.astype(np.float64))
+        """Compute rows and directions, in the precision of `X` or in float64."""
 
+    @abstractmethod
     def _sharpness(self, left: DirectedRows, right: DirectedRows) -> float:
-        return max(self._rates()[:3])
+        """Return the largest derivative of an exponent with respect to a squared distance."""
 
+    @abstractmethod
     def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
-        left_stack, right_stack = left.stack, right.stack
-        d = left_stack.vectors.shape[2]
-        # The directions of one side are multiplied with the rows of the other side only.
-        left_by_rows = left_stack.vectors.reshape(-1, d) @ right_stack.vectors[:, 0].T
-        rows_by_right = (
-            np.ascontiguousarray(left_stack.vectors[:, 0]) @ right_stack.vectors[:, 1:].reshape(-1, d).T
-        )
-        left_by_rows = left_by_rows.reshape(len(out), left_stack.size, -1)
-        rows_by_right = rows_by_right.reshape(*out.shape, right_stack.size - 1)
-        counts = left.numbers[:, 0], right.numbers[:, 0]
-        _tangent_sums(
-            left_by_rows, rows_by_right, left_stack.grams, right_stack.grams, *counts, self._rates(), out
-        )
+        """Write the kernel values of all pairs into a tile."""
+
+    def matrix(self, X, Y, norms=None):
+        same = Y is X
+        self._check(X, Y)
+        X, Y = same_precision(X, Y)
+        if not len(X) or not len(Y):
+            return np.zeros((len(X), len(Y)), dtype=X.dtype)
+        right = self._directed(Y)
+        out = self._table(right if same else self._directed(X), right, X.dtype)
+        if same:
+            np.fill_diagonal(out, self.diagonal(X))
+        return out
+
+    def _check(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Raise TypeError or ValueError if parameters or rows are invalid."""
+        check_rows(X, Y)
+        self.validate(X.shape[1])
+
+    def _directed(self, X: np.ndarray) -> DirectedRows:
+        """Return the rows with their directions, cached for the most recent arrays."""
+        cache: RowCache = self.__dict__.setdefault("_rows", RowCache(KEPT))
+        key = parameters_of(tuple(self.get_params(deep=False).values()))
+
+        def make() -> DirectedRows:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._checked(self._made(floating(X)), X.dtype)
+
+        directed: DirectedRows = cache.get(X, key, make)
+        return directed
+
+    def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
+        """Return the rows; raise ValueError if their squared norms overflow."""
+        if not np.all(np.isfinite(rows.stack.grams)):
+            raise ValueError(
+                f"{type(self).__name__}: squared norms of rows or directions overflow; rescale the "
+                "features, or increase the length scales"
+            )
+        return rows
+
+    def _table(self, left: DirectedRows, right: DirectedRows, dtype: np.dtype) -> np.ndarray:
+        """Compute all pairs in several threads; half of them if both sides are the same."""
+        same = left is right
+        # Squared distances are differences of inner products, which lose fewer digits for centered rows.
+        centers = right.stack.vectors[:, 0]
+        step = (-np.mean(centers, axis=0, dtype=DOUBLE)).astype(centers.dtype)
+        right = right.moved(step)
+        left = right if same else left.moved(step)
+        far = max(left.largest_square, right.largest_square)
+        single = left.stack.vectors.dtype == right.stack.vectors.dtype == SINGLE
+        if not single or not far * self._sharpness(left, right) <= MOST_IN_SINGLE:
+            right = right.in_double()
+            left = right if same else left.in_double()
+        out = np.empty((len(left.numbers), len(right.numbers)), dtype=dtype)
+
+        def make(rows: slice, columns: slice) -> np.ndarray:
+            tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=dtype)
+            self._fill(left.part(rows), right.part(columns), tile)
+            return tile
+
+        fill_table(out, left.stack.size * right.stack.size, same, make)
+        return out
+
+    def _tangents(self, X: np.ndarray) -> np.ndarray:
+        """Compute the oracle's tangents at the rows, (n, J, d); one row first, for early errors."""
+        try:
+            one = tangents_of(self.oracle, X[:1])
+        except NotImplementedError as error:
+            raise NotImplementedError(f"{error}, which {type(self).__name__} requires") from error
+        self._check_room(X, one.shape[1])
+        return one if len(X) == 1 else tangents_of(self.oracle, X)
+
+    def _check_room(self, X: np.ndarray, size: int) -> None:
+        # 24 bytes per entry: float64 directions, orthogonal directions, and the cache.
+        needed = 24.0 * X.size * (1 + size)
+        if needed > FEW_BYTES:
+            check_memory(f"the directions of {len(X)} rows", needed, "use fewer rows")
 
 
-class TangentVectorKernel(_TangentSum):
+def unit_directions(directions: np.ndarray) -> np.ndarray:
+    """Normalize directions (n, r, d), as float64; zero vectors stay zero."""
+    peaks = np.max(np.abs(directions), axis=2, keepdims=True, initial=0.0)
+    unit = np.zeros(directions.shape)
+    np.divide(directions, peaks, out=unit, where=peaks > 0)
+    lengths = np.linalg.norm(unit, axis=2, keepdims=True)
+    np.divide(unit, lengths, out=unit, where=lengths > 0)
+    return unit
+
+
+def orthogonal_directions(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute orthogonal directions with the same ``sum_k b_k b_k'``.
+
+    Shapes: `directions` (n, r, d); returns `orthogonal` (n, r, d), `squares` (n, r).
+    """
+    orthogonal, squares = np.empty_like(directions), np.zeros(directions.shape[:2])
+    if not directions.shape[1]:
+        return orthogonal, squares
+    for first in range(0, len(directions), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        some = directions[rows]
+        squares[rows], vectors = np.linalg.eigh(some @ some.swapaxes(1, 2))
+        orthogonal[rows] = vectors.swapaxes(1, 2) @ some
+    return orthogonal, np.maximum(squares, 0.0)
+
+
+class TangentVectorKernel(DirectedKernel):
     r"""Gaussian kernel with a larger length scale along the tangents of either input.
 
     With the density around x
@@ -101,8 +195,7 @@ class TangentVectorKernel(_TangentSum):
     for the tangents :math:`l_j` of x, it is ``K(x, z) = (p_x(z) + p_z(x)) / 2``, with ``K(x, x) = 1``
     (after Pozdnoukhov and Bengio 2004, and 2006, eqs. 19, 21 and 38).
 
-    K is the mean of the densities around x and around z, and **may be indefinite**: `definite` is False,
-    and estimators compute eigenvalues. `TangentDistributionKernel` is always positive semi-definite.
+    K **may be indefinite**: `definite` is False, and estimators compute eigenvalues.
 
     Parameters
     ----------
@@ -144,12 +237,68 @@ class TangentVectorKernel(_TangentSum):
            [0.187, 0.069, 1.   ]])
     """
 
+    definite = False
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle,
+        sigma: float = 1.0,
+        gamma_w: float = 1.0,
+        eta: float = 1.0,
+    ) -> None:
+        self.oracle = oracle
+        self.sigma = sigma
+        self.gamma_w = gamma_w
+        self.eta = eta
+
+    def validate(self, n_features: int | None = None) -> None:
+        super().validate(n_features)
+        check_number("sigma", self.sigma, strict=True)
+        check_number("gamma_w", self.gamma_w, strict=True)
+        check_number("eta", self.eta)
+
+    def diagonal(self, X):
+        check_rows(X, X)
+        return np.ones(len(X), dtype=precision(X))
+
+    @property
+    def _level(self) -> float:
+        return 1.0
+
+    def _made(self, X: np.ndarray) -> DirectedRows:
+        unit = unit_directions(self._tangents(X))
+        counts = np.any(unit != 0, axis=2).sum(axis=1, keepdims=True)
+        return DirectedRows(Stack.of(X, unit), counts.astype(np.float64))
+
+    def _sharpness(self, left: DirectedRows, right: DirectedRows) -> float:
+        return max(self._rates()[:3])
+
+    def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
+        left_stack, right_stack = left.stack, right.stack
+        d = left_stack.vectors.shape[2]
+        # The directions of one side are multiplied with the rows of the other side only.
+        left_by_rows = left_stack.vectors.reshape(-1, d) @ right_stack.vectors[:, 0].T
+        rows_by_right = (
+            np.ascontiguousarray(left_stack.vectors[:, 0]) @ right_stack.vectors[:, 1:].reshape(-1, d).T
+        )
+        left_by_rows = left_by_rows.reshape(len(out), left_stack.size, -1)
+        rows_by_right = rows_by_right.reshape(*out.shape, right_stack.size - 1)
+        counts = left.numbers[:, 0], right.numbers[:, 0]
+        _tangent_sums(
+            left_by_rows, rows_by_right, left_stack.grams, right_stack.grams, *counts, self._rates(), out
+        )
+
     def _rates(self) -> tuple[float, float, float, float]:
+        """Return ``(a, b, c, h)``.
+
+        K is the mean over both sides of ``[exp(-a |D|^2) + h sum_j exp(-b d_par^2 - c d_perp^2)]``,
+        divided by ``1 + h J``, for the tangents of the side.
+        """
         plain = 0.5 / float(self.sigma) ** 2
         return plain, plain, plain + 0.5 / float(self.gamma_w) ** 2, float(self.eta)
 
 
-class TangentOverlapKernel(_TangentSum):
+class TangentOverlapKernel(TangentVectorKernel):
     r"""Overlap of `TangentVectorKernel` densities, without products of tangents.
 
     .. math:: K(x, z) \propto e^{-|D|^2 / (4 s^2)} + \eta \sum_j [I_j(x) + I_j(z)], \quad
@@ -164,8 +313,7 @@ class TangentOverlapKernel(_TangentSum):
     left out; the product of both plain Gaussians is included. The terms of each input are divided by
     ``1 + 2 eta J``, so ``K(x, x) = 1``.
 
-    K **may be indefinite**: `definite` is False, and estimators compute eigenvalues. The exact overlap
-    `TangentDistributionKernel` is always positive semi-definite.
+    K **may be indefinite**, as that kernel.
 
     Parameters
     ----------
@@ -213,7 +361,7 @@ class TangentOverlapKernel(_TangentSum):
 def _tangent_sums(
     forth: Any, back: Any, own_left: Any, own_right: Any, left: Any, right: Any, rates: Any, out: Any
 ) -> None:
-    """Compute the means of both sides' sums over directions; see `_TangentSum`.
+    """Compute the means of both sides' sums over directions; see `_rates`.
 
     Shapes: `forth` (n, 1 + r, m), `back` (n, m, s), `own_left` (m, 1 + s, 1 + s), `own_right` (m, 1 + s,
     1 + s), `left` (m,), `right` (m,), `out` (n, m).
@@ -236,109 +384,3 @@ def _tangent_sums(
                     along = along * along if along * along < square else square
                     theirs += weight * np.exp(-along_rate * along - across_rate * (square - along))
             out[i, j] = 0.5 * (ours / (1.0 + weight * left[i]) + theirs / (1.0 + weight * right[j]))
-
-
-class TangentDistributionKernel(NormalOverlapKernel):
-    r"""Overlap of normal distributions with large variance along tangents.
-
-    .. math:: K(x, z) = \int p_x(u)^\rho\, p_z(u)^\rho\, du, \quad p_x = N(x, L_x), \quad
-        L_x^{-1} = P_x = \Bigl(\frac{1}{\sigma^2} + \frac{J}{\gamma_w^2}\Bigr) 1
-            - \sum_{j=1}^{J} \frac{l_j l_j'}{\gamma_w^2 |l_j|^2}
-
-    for the tangents :math:`l_j` of x, in closed form
-
-    .. math:: (2 \pi)^{(1 - 2 \rho) N / 2}\, |\rho (P_x + P_z)|^{-1/2}\, (|L_x| |L_z|)^{-\rho / 2}
-        \exp\bigl(-\tfrac{\rho}{2} (x - z)' (L_x + L_z)^{-1} (x - z)\bigr)
-
-    (after Pozdnoukhov and Bengio 2006, eqs. 22 and 23; Jebara, Kondor and Howard 2004). The paper prints
-    half of this P. With twice the printed P, `sigma` is the standard deviation along all tangents, and
-    `gamma_w` the additional one across each tangent. The kernel is positive semi-definite by
-    construction, as an inner product of functions. Values are divided by ``sqrt(K(x, x) K(z, z))``,
-    which is 1 for ``rho=0.5``.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-        Oracle with `tangents`. Their lengths do not matter, and zero vectors are ignored.
-    sigma : float, default=1.0
-        Length scale (> 0) of a distribution without tangents, in the units of the features.
-    gamma_w : float, default=1.0
-        Additional length scale (> 0) across a tangent.
-    rho : float, default=0.5
-        Exponent of the densities (> 0). 1/2 gives the Bhattacharyya coefficient, 1 the mean density of
-        one distribution under the other.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of its range, or the oracle depends on labels.
-    NotImplementedError
-        If the oracle has no tangents.
-
-    See Also
-    --------
-    TangentVectorKernel : Kernel of tangents that may be indefinite.
-    VicinalKernel : Gaussian kernel averaged over normal distributions.
-
-    Notes
-    -----
-    Each kernel value requires the inner products of both rows and their tangents, and a linear system
-    with one unknown per tangent. No matrix of n_features rows and columns is computed. Tangents may be
-    linearly dependent; a repeated tangent changes the distribution. Tangents of the most recent input
-    arrays are cached.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.kernels import TangentDistributionKernel
-    >>> from structinv.oracles import Offset
-    >>> signals = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
-    >>> TangentDistributionKernel(Offset(1.0), sigma=1.0, gamma_w=0.5)(signals).round(3)
-    array([[1.   , 0.779, 0.287],
-           [0.779, 1.   , 0.223],
-           [0.287, 0.223, 1.   ]])
-    """
-
-    def __init__(
-        self,
-        oracle: InvarianceOracle,
-        sigma: float = 1.0,
-        gamma_w: float = 1.0,
-        rho: float = 0.5,
-    ) -> None:
-        self.oracle = oracle
-        self.sigma = sigma
-        self.gamma_w = gamma_w
-        self.rho = rho
-
-    def validate(self, n_features: int | None = None) -> None:
-        super().validate(n_features)
-        check_number("sigma", self.sigma, strict=True)
-        check_number("gamma_w", self.gamma_w, strict=True)
-        check_number("rho", self.rho, strict=True)
-
-    @property
-    def _level(self) -> float:
-        return 1.0
-
-    def _made(self, X: np.ndarray) -> DirectedRows:
-        axes, squares, variances = self._spreads(X)
-        along = np.log1p(squares / variances[:, None]).sum(axis=1)
-        # f is (2^d |L|)^(1/4) in units of sigma, since the kernel has |C / 2| instead of |C|.
-        numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along, np.zeros(len(X))
-        return normal_distributions(in_units(X, self.sigma), axes, squares, numbers)
-
-    def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute each L / sigma^2: axes, their squared lengths, variance across the axes."""
-        unit = unit_directions(self._tangents(X))
-        counts = np.any(unit != 0, axis=2).sum(axis=1)
-        ratio = (float(self.sigma) / float(self.gamma_w)) ** 2
-        axes, squares = orthogonal_directions(unit)
-        # L's variance along an axis is 1 / (1 + ratio (J - square)), and 1 / (1 + ratio J) elsewhere.
-        precision = 1.0 + ratio * counts
-        along = 1.0 + ratio * np.maximum(counts[:, None] - squares, 0.0)
-        excess = (ratio / precision)[:, None] / along
-        return axes * np.sqrt(excess)[:, :, None], squares * excess, 1.0 / precision
-
-    def _constants(self) -> tuple[float, float, float]:
-        return 0.0, 0.5 * float(self.rho), 0.0

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix
-from ..kernels.kernel_utils import half_norms
+from ..kernels.kernel_values import half_norms, kernel_matrix
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating
 from ..utils.matrices import stack as stack_rows

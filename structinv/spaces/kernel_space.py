@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_diagonal
+from ..kernels.kernel_values import kernel_diagonal
 from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, WorstPoints, best_members
 from ..structures.decodings import Competitors

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_matrix
-from ..kernels.kernel_utils import Norms, half_norms
+from ..kernels.kernel_values import Norms, half_norms, kernel_matrix
 from ..utils.matrices import in_threads, one_blas_thread
 
 # Rows and columns of a tile. Smaller problems have fewer rows per tile, so that all threads work.

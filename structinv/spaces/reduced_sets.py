@@ -9,8 +9,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_trian
 from scipy.optimize import fmin_l_bfgs_b
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix, kernel_partials
-from ..kernels.kernel_utils import half_norms, squared_norms
+from ..kernels.kernel_values import (
+    half_norms,
+    kernel_diagonal,
+    kernel_matrix,
+    kernel_partials,
+    squared_norms,
+)
 from .kernel_tiles import expand
 
 # Weight of ``|g - f|^2`` in the score criterion of `best_coefficients`, as a fraction of the mean of

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked_kernel import kernel_diagonal
-from ..kernels.kernel_utils import precision, squared_norms
+from ..kernels.kernel_values import kernel_diagonal, precision, squared_norms
 from ..structures.decodings import Competitors
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Helpers of kernels: precision, norms, tiles, exponentials, caches."""
+"""Values of kernels: validation, precision, norms, tiles, exponentials, cache."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads, refuse_half_or_masked
 
 if TYPE_CHECKING:
-    from .base import Kernel
-
+    from .base import Kernel, Partials
 
 Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+# Values of `Kernel.symmetry`, from the smallest to the largest set of linear maps.
+NOTHING = "nothing"
+PERMUTATIONS = "permutations"
+ISOMETRIES = "isometries"
+SYMMETRIES = (NOTHING, PERMUTATIONS, ISOMETRIES)
+# Boolean attributes that a kernel declares.
+_FLAGS = ("definite", "thread_safe", "uses_distances", "uses_products", "adds_features")
 
 # Number of values per tile: two tiles of float64 fit in the cache of a core.
 TILE = 2**15
@@ -87,14 +94,6 @@ def describe(kernel: Kernel) -> str:
 def is_real(value: Any) -> bool:
     """Return True for a real number that is not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def floats(values: Any) -> np.ndarray | None:
-    """Return values as an array of floats, or None for None."""
-    if values is None:
-        return None
-    values = np.asarray(values)
-    return values.astype(precision(values), copy=False)
 
 
 def in_tiles(
@@ -220,3 +219,77 @@ class RowCache:
 
     def __reduce__(self) -> tuple[type[RowCache], tuple[int]]:
         return RowCache, (self.most,)
+
+
+def kernel_matrix(
+    kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None
+) -> np.ndarray:
+    """Return ``kernel.matrix(X, Y, norms)`` and check that it is finite.
+
+    Shapes: `X` (n, d), `Y` (m, d).
+    """
+    values = kernel.matrix(X, Y, norms)
+    return plugins.numbers(plugins.method(kernel, "matrix"), "values", values, (len(X), len(Y)))
+
+
+def kernel_table(kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms) -> np.ndarray:
+    """Return the values of `kernel_matrix` without a check for overflow.
+
+    The caller checks the results that it computes from the values.
+    """
+    values = kernel.matrix(X, Y, norms)
+    return plugins.table(plugins.method(kernel, "matrix"), "values", values, (len(X), len(Y)))
+
+
+def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Return ``kernel.diagonal(X)`` and check that it is finite and at least 0.
+
+    Shapes: `X` (n, d).
+    """
+    source = plugins.method(kernel, "diagonal")
+    values = plugins.numbers(source, "values", kernel.diagonal(X), (len(X),))
+    if np.min(values, initial=0.0) < -1e-4 * np.max(values, initial=0.0):
+        raise ValueError(f"{source} must return values of at least 0, got {values.min():g}")
+    return np.maximum(values, 0.0)
+
+
+def kernel_partials(
+    kernel: Kernel, distances: np.ndarray | None, products: np.ndarray | None, order: int
+) -> Partials:
+    """Return validated results of `Kernel.partials` for validated arguments."""
+    kernel._check_arguments(distances, products, order)
+    distances, products = (
+        None if values is None else np.asarray(values).astype(precision(np.asarray(values)), copy=False)
+        for values in (distances, products)
+    )
+    entries: Any = kernel.partials(distances, products, order)
+    source = plugins.method(kernel, "partials")
+    if not isinstance(entries, dict):
+        raise TypeError(f"{source} must return a dict of arrays, got {type(entries).__name__}")
+    used: Any = distances if kernel.uses_distances else products
+    return {
+        key: plugins.numbers(source, f"entry {key}", values, used.shape)
+        for key, values in entries.items()
+    }
+
+
+def check_declarations(kernel: Kernel, n_features: int | None = None) -> None:
+    """Raise TypeError or ValueError for invalid declarations of a third-party kernel."""
+    if not plugins.is_third_party(kernel):
+        return
+    declared: Any = kernel
+    for name in _FLAGS:
+        if not isinstance(getattr(declared, name), (bool, np.bool_)):
+            source = plugins.method(kernel, name)
+            raise TypeError(f"{source} must be True or False, got {getattr(declared, name)!r}")
+    symmetry, source = declared.symmetry, plugins.method(kernel, "symmetry")
+    if not isinstance(symmetry, str) or symmetry not in SYMMETRIES:
+        raise ValueError(f"{source} must be one of {list(SYMMETRIES)}, got {symmetry!r}")
+    source = plugins.method(kernel, "smoothness")
+    plugins.number(source, "a number", declared.smoothness, least=0.0, finite=False)
+    source = plugins.method(kernel, "lipschitz")
+    if not callable(declared.lipschitz):
+        raise TypeError(
+            f"{source} must be a method with the argument n_features, got {declared.lipschitz!r}"
+        )
+    plugins.number(source, "a constant", declared.lipschitz(n_features), least=0.0, finite=False)

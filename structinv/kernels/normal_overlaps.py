@@ -1,4 +1,4 @@
-"""Vicinal kernels: averages over normal distributions around both rows."""
+"""Kernels of the overlap of normal distributions around both rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from ..oracles import Identity, InvarianceOracle
 from ..regions.inner_products import Stack, pair_products
 from ..utils.jit import njit
 from ..utils.parameters import brief, check_number, in_order
-from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows, orthogonal_directions
-from .kernel_utils import DOUBLE, precision, same_precision
+from .kernel_values import DOUBLE, precision, same_precision
+from .tangent_vectors import (
+    MOST_IN_SINGLE,
+    DirectedKernel,
+    DirectedRows,
+    orthogonal_directions,
+    unit_directions,
+)
 
 # Column of the logarithm of the kernel of a row with itself.
 OWN = 3
@@ -40,18 +46,6 @@ class NormalOverlapKernel(DirectedKernel):
         """Return ``(w, r, logarithm of the largest value)``."""
 
     def diagonal(self, X):
-        """Compute ``k(x, x)`` for every row in closed form.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Input.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The values ``k(x_i, x_i)``.
-        """
         self._check(X, X)
         X = X.astype(precision(X), copy=False)
         if not len(X):
@@ -186,9 +180,8 @@ class VicinalKernel(NormalOverlapKernel):
 
     This is the two-vicinal kernel (after Pozdnoukhov and Bengio 2006, eqs. 31 to 35; Chapelle, Weston,
     Bottou and Vapnik 2001). It is the inner product of both mean embeddings, so it is positive
-    semi-definite by construction. Eq. 33 prints a wrong factor of the density of a normal distribution
-    in one dimension. For the standard deviation gamma, the correct factor is
-    ``1 / (sqrt(2 pi) gamma)``.
+    semi-definite by construction. (Eq. 33 prints a wrong factor of the density of a normal distribution.
+    It is ``1 / (sqrt(2 pi) gamma)`` for the standard deviation gamma.)
 
     The oracle defines the directions. Use ``TangentDerivative(T, 1.0)`` for given directions, `Segment`
     for the amplitude of a row, `Offset` for its baseline, and image oracles for images. Without an
@@ -221,9 +214,7 @@ class VicinalKernel(NormalOverlapKernel):
     Notes
     -----
     An estimator with this kernel averages both the training rows and the rows of `predict`. To predict
-    for rows without averages, train with the kernel matrix of M, and predict with the matrix of
-    `one_vicinal`, as in the example. The losses of training are then losses of averages around training
-    rows.
+    for rows without averages, train with the kernel matrix of M, and predict with that of `one_vicinal`.
 
     Values decrease with increasing `spread` and `noise`, and M(x, x) is below 1. An SVM then requires a
     larger C than with a Gaussian kernel.
@@ -320,6 +311,111 @@ class VicinalKernel(NormalOverlapKernel):
                 f"noise={self.noise!r} and spread={self.spread!r}, or a larger sigma"
             )
         return rows
+
+
+class TangentDistributionKernel(NormalOverlapKernel):
+    r"""Overlap of normal distributions with large variance along tangents.
+
+    .. math:: K(x, z) = \int p_x(u)^\rho\, p_z(u)^\rho\, du, \quad p_x = N(x, L_x), \quad
+        L_x^{-1} = P_x = \Bigl(\frac{1}{\sigma^2} + \frac{J}{\gamma_w^2}\Bigr) 1
+            - \sum_{j=1}^{J} \frac{l_j l_j'}{\gamma_w^2 |l_j|^2}
+
+    for the tangents :math:`l_j` of x, in closed form
+
+    .. math:: (2 \pi)^{(1 - 2 \rho) N / 2}\, |\rho (P_x + P_z)|^{-1/2}\, (|L_x| |L_z|)^{-\rho / 2}
+        \exp\bigl(-\tfrac{\rho}{2} (x - z)' (L_x + L_z)^{-1} (x - z)\bigr)
+
+    (after Pozdnoukhov and Bengio 2006, eqs. 22 and 23; Jebara, Kondor and Howard 2004). The paper prints
+    half of this P. With twice the printed P, `sigma` is the standard deviation along all tangents, and
+    `gamma_w` the additional one across each tangent. As an inner product of functions, the kernel is
+    positive semi-definite by construction. Values are divided by ``sqrt(K(x, x) K(z, z))``, which is 1
+    for ``rho=0.5``.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        Oracle with `tangents`. Their lengths do not matter, and zero vectors are ignored.
+    sigma : float, default=1.0
+        Length scale (> 0) of a distribution without tangents, in the units of the features.
+    gamma_w : float, default=1.0
+        Additional length scale (> 0) across a tangent.
+    rho : float, default=0.5
+        Exponent of the densities (> 0). 1/2 gives the Bhattacharyya coefficient, 1 the mean density of
+        one distribution under the other.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of its range, or the oracle depends on labels.
+    NotImplementedError
+        If the oracle has no tangents.
+
+    See Also
+    --------
+    TangentVectorKernel : Kernel of tangents that may be indefinite.
+    VicinalKernel : Gaussian kernel averaged over normal distributions.
+
+    Notes
+    -----
+    Each kernel value takes the inner products of both rows and their tangents, and a linear system with
+    one unknown per tangent. Tangents may be linearly dependent; a repeated tangent changes the
+    distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import TangentDistributionKernel
+    >>> from structinv.oracles import Offset
+    >>> signals = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
+    >>> TangentDistributionKernel(Offset(1.0), sigma=1.0, gamma_w=0.5)(signals).round(3)
+    array([[1.   , 0.779, 0.287],
+           [0.779, 1.   , 0.223],
+           [0.287, 0.223, 1.   ]])
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle,
+        sigma: float = 1.0,
+        gamma_w: float = 1.0,
+        rho: float = 0.5,
+    ) -> None:
+        self.oracle = oracle
+        self.sigma = sigma
+        self.gamma_w = gamma_w
+        self.rho = rho
+
+    def validate(self, n_features: int | None = None) -> None:
+        super().validate(n_features)
+        check_number("sigma", self.sigma, strict=True)
+        check_number("gamma_w", self.gamma_w, strict=True)
+        check_number("rho", self.rho, strict=True)
+
+    @property
+    def _level(self) -> float:
+        return 1.0
+
+    def _made(self, X: np.ndarray) -> DirectedRows:
+        axes, squares, variances = self._spreads(X)
+        along = np.log1p(squares / variances[:, None]).sum(axis=1)
+        # f is (2^d |L|)^(1/4) in units of sigma, since the kernel has |C / 2| instead of |C|.
+        numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along, np.zeros(len(X))
+        return normal_distributions(in_units(X, self.sigma), axes, squares, numbers)
+
+    def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute each L / sigma^2: axes, their squared lengths, variance across the axes."""
+        unit = unit_directions(self._tangents(X))
+        counts = np.any(unit != 0, axis=2).sum(axis=1)
+        ratio = (float(self.sigma) / float(self.gamma_w)) ** 2
+        axes, squares = orthogonal_directions(unit)
+        # L's variance along an axis is 1 / (1 + ratio (J - square)), and 1 / (1 + ratio J) elsewhere.
+        precision = 1.0 + ratio * counts
+        along = 1.0 + ratio * np.maximum(counts[:, None] - squares, 0.0)
+        excess = (ratio / precision)[:, None] / along
+        return axes * np.sqrt(excess)[:, :, None], squares * excess, 1.0 / precision
+
+    def _constants(self) -> tuple[float, float, float]:
+        return 0.0, 0.5 * float(self.rho), 0.0
 
 
 def check_spread(spread: object) -> None:
