@@ -146,7 +146,7 @@ def _weights(
 
 
 def stream_of(objective: Objective, solution: Solution) -> Stream | None:
-    """Return the state after a fit, from which a stream continues; None unless by `Pegasos`."""
+    """Return the state after a fit with `Pegasos`; None for other solvers."""
     sums = solution.dual_variables[0] if solution.dual_variables else {}
     if "normal" not in sums:
         return None
