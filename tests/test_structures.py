@@ -28,6 +28,7 @@ from structinv.structures import (
     check_structure,
 )
 from structinv.structures.classes import Multiclass
+from structinv.structures.decodings import Separation
 from structinv.structures.graph_layout import GraphLayout
 from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase
@@ -401,8 +402,20 @@ def test_shapes_of_optional_methods_are_checked(method, message):
         return np.repeat(getattr(super(Twice, self), method)(*arguments), 2)
 
     Twice = type("Twice", (Sequence,), {method: twice})
-    with pytest.raises(ValueError, match=f"Twice.{method} {message}"):
+    refused = pytest.raises(ValueError, match=f"Twice.{method} {message}")
+    with refused:
         check_structure(Twice())
+    labels = bound(structure=Twice())
+    pairwise, potentials = np.zeros(labels.n_pairwise), np.zeros((3, labels.n_labels))
+    with refused:
+        if method == "allows":
+            labels.allowed()
+        elif method == "most_wrong":
+            labels.most_wrong(potentials, labels.codes, np.zeros(1), pairwise, labels.layout)
+        else:
+            labels.pairwise_gain(
+                Separation(labels.codes, np.zeros(1)), labels.codes, pairwise, labels.layout
+            )
 
 
 def bound(y=(0, 1, 1), structure=None, **given):

@@ -109,7 +109,7 @@ class BoundStructure:
     def allowed(self) -> np.ndarray:
         """Return True for each block whose true labeling is allowed, (n_blocks,)."""
         layout = laid_out(self.layout, len(self.codes))
-        return self.structure.allows(self.codes, layout, self.n_labels)
+        return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 
     def competitors(self, rows: Rows = ALL_ROWS) -> Competitors:
         """Return the true labels and costs of some rows."""
@@ -156,7 +156,7 @@ class BoundStructure:
         return chosen.features @ pairwise - true_score
 
     def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
-        return self.structure.pairwise_score(labels, pairwise, layout, self.n_labels)
+        return checked_structure.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
         return checked_structure.features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
@@ -187,7 +187,9 @@ class BoundStructure:
         layout: Layout,
     ) -> np.ndarray:
         """Bound the number of wrong rows in a sufficient labeling of each block."""
-        return self.structure.most_wrong(potentials, codes, thresholds, pairwise, layout)
+        return checked_structure.most_wrong(
+            self.structure, potentials, codes, thresholds, pairwise, layout
+        )
 
 
 def predicted(

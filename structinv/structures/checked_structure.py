@@ -1,7 +1,6 @@
 """Calls of structures with validation of the results of third-party classes.
 
-Each function calls one method. Results of classes of this package are returned unchanged. The results of
-`allows`, `pairwise_score` and `most_wrong` are validated by `check_structure` only.
+Each function calls one method. Results of classes of this package are returned unchanged.
 """
 
 from __future__ import annotations
@@ -93,6 +92,31 @@ def best_by_wrong(
     return plugins.numbers(source, "scores", found, shape, finite=False)
 
 
+def most_wrong(
+    structure: Structure,
+    potentials: np.ndarray,
+    codes: np.ndarray,
+    thresholds: np.ndarray,
+    pairwise: np.ndarray,
+    layout: Layout,
+) -> np.ndarray:
+    """Call ``structure.most_wrong(potentials, codes, thresholds, pairwise, layout)``."""
+    found = structure.most_wrong(potentials, codes, thresholds, pairwise, layout)
+    if not plugins.is_third_party(structure):
+        return found
+    source, most = plugins.method(structure, "most_wrong"), int(layout.lengths.max()) + 1
+    return plugins.integers(source, "counts", found, (len(layout),), most)
+
+
+def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
+    """Call ``structure.allows(labels, layout, n_labels)``."""
+    is_allowed: Any = structure.allows(labels, layout, n_labels)
+    if not plugins.is_third_party(structure):
+        return is_allowed
+    source = plugins.method(structure, "allows")
+    return plugins.numbers(source, "allows", np.asarray(is_allowed, np.float64), (len(layout),)) > 0
+
+
 def n_pairwise(structure: Structure, n_labels: int) -> int:
     """Call ``structure.n_pairwise(n_labels)``."""
     number: Any = structure.n_pairwise(n_labels)
@@ -121,6 +145,18 @@ def features(
     if not plugins.is_third_party(structure):
         return result
     return _features(plugins.method(structure, "features"), result, (len(layout), size))
+
+
+def pairwise_score(
+    structure: Structure, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
+) -> np.ndarray:
+    """Call ``structure.pairwise_score(labels, pairwise, layout, n_labels)``."""
+    scores = structure.pairwise_score(labels, pairwise, layout, n_labels)
+    if not plugins.is_third_party(structure):
+        return scores
+    return plugins.numbers(
+        plugins.method(structure, "pairwise_score"), "pairwise_score", scores, (len(layout),)
+    )
 
 
 def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:

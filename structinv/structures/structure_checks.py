@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..utils import plugins
 from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
+from .checked_structure import pairwise_score
 from .checked_structure import decoded
 from .decodings import Competitors, Decoding, Separation
 from .layout import Layout
@@ -111,7 +111,7 @@ def check_structure(
         elif structure.one_row:
             lengths = [lengths[0]] * len(lengths)
         case = _drawn(structure, n_labels, lengths, number, rng)
-        _check_allows(case)
+        case.bound.allowed()
         _check_features(case)
         _check_decode(case)
         _check_separate(case)
@@ -247,12 +247,6 @@ def _drawn(
     return _Case(structure, bound, potentials, barred, pairwise, layout)
 
 
-def _check_allows(case: _Case) -> None:
-    found: Any = case.bound.allowed()
-    source = plugins.method(case.structure, "allows")
-    plugins.numbers(source, "allows", np.asarray(found, np.float64), (len(case.layout),))
-
-
 def _check_features(case: _Case) -> None:
     """Check that examples have separate features, and that scores match features."""
     n_labels = case.bound.n_labels
@@ -265,9 +259,7 @@ def _check_features(case: _Case) -> None:
                 f"{_name(case.structure)}.features: the features of example {block} must not depend on "
                 "other examples"
             )
-    source = plugins.method(case.structure, "pairwise_score")
-    scores = case.structure.pairwise_score(case.bound.codes, case.pairwise, case.layout, n_labels)
-    scores = plugins.numbers(source, "pairwise_score", scores, (len(case.layout),))
+    scores = pairwise_score(case.structure, case.bound.codes, case.pairwise, case.layout, n_labels)
     off = np.flatnonzero(np.abs(scores - together) > _TOLERANCE)
     if len(off):
         raise CheckError(
@@ -389,13 +381,11 @@ def _check_runner_up(case: _Case) -> None:
 def _check_most_wrong(case: _Case) -> None:
     """Check `most_wrong` for thresholds that all, some or only the best labelings attain."""
     codes, layout = case.bound.codes, case.layout
-    source, longest = plugins.method(case.structure, "most_wrong"), int(layout.lengths.max())
     every = [case.scores(block, case.potentials) for block in range(len(layout))]
     finite = [scores[np.isfinite(scores)] for scores in every]
     for share in (0.0, 0.6, 1.0):
         thresholds = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
         counts = case.bound.most_wrong(case.potentials, codes, thresholds, case.pairwise, layout)
-        counts = plugins.integers(source, "counts", counts, (len(layout),), longest + 1)
         for block, scores in enumerate(every):
             differ = np.sum(case.labelings(block) != case.part(block, codes), axis=1)
             most = np.max(differ[scores >= thresholds[block] + _TOLERANCE])
