@@ -180,15 +180,6 @@ def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem
     return CoefficientProblem(space, [each for each in found if each is not None])
 
 
-def started_slopes(problem: CoefficientProblem, start: Start) -> list[np.ndarray]:
-    """Return feasible slopes of each term from a start, and zeros for terms without."""
-    found = [np.zeros(size) for size in problem.sizes]
-    for number, arrays in enumerate(start.dual_variables[: len(found)]):
-        own = fitting(arrays, {"slopes": found[number]})["slopes"]
-        found[number] = feasible_slopes(own, problem.terms[number].loss)
-    return found
-
-
 class CoefficientMethod:
     """Method of `Representer` on coefficients, with a dual variable per functional.
 
@@ -202,8 +193,9 @@ class CoefficientMethod:
     ) -> None:
         problem = self.problem = coefficient_problem(objective, self.name)
         self.slopes = np.zeros(problem.size)
-        if start is not None:
-            self.slopes = np.concatenate(started_slopes(problem, start))
+        given = [] if start is None else start.dual_variables
+        for part, term, arrays in zip(problem.by_term(self.slopes), problem.terms, given, strict=False):
+            part[:] = feasible_slopes(fitting(arrays, {"slopes": part})["slopes"], term.loss)
         self.coefficients = -problem.weights * self.slopes
         self.functionals = self.slopes.copy()
         if np.any(self.coefficients):

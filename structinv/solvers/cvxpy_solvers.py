@@ -147,27 +147,37 @@ class ConvexProgram(CoefficientMethod):
 
         problem = self.problem
         u: Any = cp.Variable(problem.size)
+        edges = np.cumsum([0, *problem.sizes])
+        parts = zip(problem.terms, edges[:-1], edges[1:], strict=True)
         losses = [
-            cp.sum(cp.multiply(own, term.loss.expression(part)))
-            for term, part, own in _by_term(problem, u)
-            if np.any(own > 0)
+            cp.sum(cp.multiply(term.weights, term.loss.expression(u[first:last])))
+            for term, first, last in parts
+            if np.any(term.weights > 0)
         ]
-        outputs = [_Output(cp, rows, gram, problem.basis[rows]) for rows, gram in _roots(problem)]
-        joined = [u[each.rows] == each.functionals for each in outputs]
-        half = 0.5 * cp.sum([cp.sum_squares(each.z) for each in outputs])
-        program = cp.Problem(cp.Minimize(half + cp.sum(cp.hstack([0.0, *losses]))), joined)
+        used = np.flatnonzero(np.any(problem.basis != 0, axis=0))
+        free: Any = cp.Variable(len(used)) if len(used) else None
+        roots = _roots(problem)
+        # The squared norm of f is the sum of those of z, of which each output has one.
+        z: list[Any] = [cp.Variable(root.shape[1]) for _, root, _ in roots]
+        equations = []
+        for (rows, root, _), own in zip(roots, z, strict=True):
+            of_basis = problem.basis[np.ix_(rows, used)]
+            free_part = of_basis @ free if np.any(of_basis) else 0.0
+            equations.append(u[rows] == root @ own + free_part)
+        half = 0.5 * cp.sum([cp.sum_squares(own) for own in z])
+        program = cp.Problem(cp.Minimize(half + cp.sum(cp.hstack([0.0, *losses]))), equations)
         program.solve(solver=self.cvxpy_solver)
-        if outputs[0].z.value is None:
+        if z[0].value is None:
             raise ValueError(
                 f"cvxpy_solver={self.cvxpy_solver!r} ended with status {program.status!r}: scale the "
                 "features, lower C, or use another solver"
             )
         forces = np.zeros(problem.size)
-        for each, equation in zip(outputs, joined, strict=True):
-            self.coefficients[each.rows] = each.inverse @ each.z.value
-            if each.free is not None:
-                self.free[each.columns] = each.free.value
-            forces[each.rows] = np.ravel(equation.dual_value)
+        for (rows, _, inverse), own, equation in zip(roots, z, equations, strict=True):
+            self.coefficients[rows] = inverse @ own.value
+            forces[rows] = np.ravel(equation.dual_value)
+        if free is not None:
+            self.free[used] = free.value
         forces = forces / np.where(problem.weights > 0, problem.weights, np.inf)
         found = [np.clip(sign * forces, *problem.loss.domain()) for sign in (1.0, -1.0)]
         # The sign of the multipliers depends on the modeling language.
@@ -189,42 +199,16 @@ def check_cvxpy_solver(name: str) -> None:
         raise ValueError(f"cvxpy_solver must be one of {cp.installed_solvers()}, got {name!r}")
 
 
-class _Output:
-    """Variables of one output: z with ``|f|^2 = |z|^2``, and the free part."""
-
-    def __init__(self, cp: Any, rows: np.ndarray, root: tuple[Any, Any], basis: np.ndarray) -> None:
-        forward, self.inverse = root
-        self.rows = rows
-        self.z: Any = cp.Variable(forward.shape[1])
-        self.functionals = forward @ self.z
-        self.columns = np.flatnonzero(np.any(basis != 0, axis=0))
-        self.free: Any = None
-        if len(self.columns):
-            self.free = cp.Variable(len(self.columns))
-            self.functionals = self.functionals + basis[:, self.columns] @ self.free
-
-
-def _roots(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
-    """Return the coefficient numbers of each output, and a root of its Gram matrix with its inverse.
+def _roots(problem: CoefficientProblem) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Return the coefficient numbers of each output, a root of its Gram matrix, and the inverse.
 
     The inverse is the transposed pseudoinverse. Outputs with the same Gram matrix share one root.
     """
-    found: list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = []
-    before: tuple[np.ndarray, tuple[np.ndarray, np.ndarray]] | None = None
-    for rows, gram in problem.by_output:
-        if before is None or before[0] is not gram:
+    known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for _, gram in problem.by_output:
+        if id(gram) not in known:
             values, vectors = np.linalg.eigh(gram)
             long = values > NEGLIGIBLE * values[-1]
-            roots = np.sqrt(values[long])
-            before = gram, (vectors[:, long] * roots, vectors[:, long] / roots)
-        found.append((rows, before[1]))
-    return found
-
-
-def _by_term(problem: CoefficientProblem, u: Any) -> list[tuple[Any, Any, np.ndarray]]:
-    """Return each term, its part of a vector, and its weights."""
-    edges = np.cumsum([0, *problem.sizes])
-    return [
-        (term, u[first:last], term.weights)
-        for term, first, last in zip(problem.terms, edges[:-1], edges[1:], strict=True)
-    ]
+            lengths = np.sqrt(values[long])
+            known[id(gram)] = vectors[:, long] * lengths, vectors[:, long] / lengths
+    return [(rows, *known[id(gram)]) for rows, gram in problem.by_output]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,6 @@ NEWCOMERS = 500
 ENTRIES_AT_ONCE = 3e8
 # Penalty of the augmented dual on the equations of the free part, relative to the Gram matrix.
 PENALTY = 10.0
-
-
-@dataclass
-class _WorkingSet:
-    """Functionals of one output in the working set, and their Gram matrix."""
-
-    chosen: np.ndarray
-    gram: np.ndarray
 
 
 class CoordinateState(DualState):
@@ -71,10 +63,11 @@ class CoordinateState(DualState):
         self.coefficients = -problem.weights * np.clip(np.zeros(problem.size), *problem.loss.domain())
         self.free = np.zeros(problem.basis.shape[1])
         if space.system.fits:
-            self.working_sets = [_WorkingSet(mine, gram) for mine, gram in problem.by_output]
+            # Functionals of each output, and their Gram matrix.
+            self.working_sets = list(problem.by_output)
         else:
-            none = np.zeros(0, dtype=np.int64)
-            self.working_sets = [_WorkingSet(none, np.zeros((0, 0))) for _ in range(space.n_outputs)]
+            none = np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+            self.working_sets = [none] * space.n_outputs
 
     @property
     def slopes(self) -> np.ndarray:
@@ -91,14 +84,13 @@ class CoordinateState(DualState):
         u = f.functionals().ravel()[problem.places]
         gaps = self._gaps(u)
         change, step = np.zeros(problem.size), np.zeros(len(self.free))
-        for output, working_set in enumerate(self.working_sets):
+        for output in range(self.space.n_outputs):
             if not self.space.system.fits:
-                self._grow(
-                    working_set, np.where(problem.places % len(self.working_sets) == output, gaps, 0.0)
-                )
-            border = self._border(working_set)
-            moved = self._after_sweeps(working_set, border, u, out_of_time)
-            change[working_set.chosen] = moved - self.coefficients[working_set.chosen]
+                of_output = problem.places % self.space.n_outputs == output
+                self._grow(output, np.where(of_output, gaps, 0.0))
+            chosen, gram = self.working_sets[output]
+            moved = self._after_sweeps(chosen, gram, u, out_of_time)
+            change[chosen] = moved - self.coefficients[chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
             # The constant is the multiplier of its equation, so both have the same step.
@@ -109,27 +101,21 @@ class CoordinateState(DualState):
 
     @property
     def _penalty(self) -> float:
-        diagonal = np.diagonal(self.working_sets[0].gram)
+        diagonal = np.diagonal(self.working_sets[0][1])
         return PENALTY * float(np.mean(diagonal)) if len(diagonal) else 0.0
 
-    def _border(self, working_set: _WorkingSet) -> np.ndarray:
-        """Return b such that the augmented dual adds b b' to the Gram matrix; empty without constant."""
-        if len(self.free) == 0:
-            return np.zeros(0)
-        return np.sqrt(self._penalty) * self.problem.basis[working_set.chosen, 0]
-
     def _after_sweeps(
-        self,
-        working_set: _WorkingSet,
-        border: np.ndarray,
-        u: np.ndarray,
-        out_of_time: OutOfTime,
+        self, chosen: np.ndarray, gram: np.ndarray, u: np.ndarray, out_of_time: OutOfTime
     ) -> np.ndarray:
-        """Return the coefficients of the working set after some sweeps."""
-        problem, chosen = self.problem, working_set.chosen
+        """Return the coefficients of a working set after some sweeps."""
+        problem = self.problem
         moved, inner = self.coefficients[chosen], u[chosen]
-        if len(border):
-            inner = inner + np.sqrt(self._penalty) * border * (problem.basis[:, 0] @ self.coefficients)
+        # The augmented dual adds b b' to the Gram matrix, with an empty b without constant.
+        border = np.zeros(0)
+        if len(self.free):
+            root = np.sqrt(self._penalty)
+            border = root * problem.basis[chosen, 0]
+            inner = inner + root * border * (problem.basis[:, 0] @ self.coefficients)
         pieces = tuple(np.ascontiguousarray(table[chosen]) for table in self.tables)
         weights = problem.weights[chosen]
         order = self.rng.permutation(np.flatnonzero(weights > 0))
@@ -141,9 +127,7 @@ class CoordinateState(DualState):
             for part in parts:
                 if out_of_time():
                     return moved
-                coordinate_sweeps(
-                    working_set.gram, border, inner, moved, weights, pieces, part, together
-                )
+                coordinate_sweeps(gram, border, inner, moved, weights, pieces, part, together)
         return moved
 
     def _gaps(self, u: np.ndarray) -> np.ndarray:
@@ -152,12 +136,13 @@ class CoordinateState(DualState):
         parts = problem.loss.value(u) + problem.loss.conjugate(slopes) - slopes * u
         return problem.weights * np.maximum(parts, 0.0)
 
-    def _grow(self, working_set: _WorkingSet, gaps: np.ndarray) -> None:
-        """Add functionals with the largest gaps to the working set; drop those with coefficient 0."""
-        active = np.flatnonzero(self.coefficients[working_set.chosen])
+    def _grow(self, output: int, gaps: np.ndarray) -> None:
+        """Add functionals with the largest gaps to a working set; drop those with coefficient 0."""
+        before, gram = self.working_sets[output]
+        active = np.flatnonzero(self.coefficients[before])
         capacity = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.working_sets))))
         outside = gaps.copy()
-        outside[working_set.chosen[active]] = 0.0
+        outside[before[active]] = 0.0
         most = np.argsort(outside)[::-1][: max(0, min(NEWCOMERS, capacity - len(active)))]
         new = np.sort(most[outside[most] > 0])
         if len(active) >= capacity and len(new) == 0:
@@ -165,13 +150,13 @@ class CoordinateState(DualState):
                 f"method='dual-cd' requires the Gram matrix of more than {capacity} functionals, but "
                 "cache_mb is too small for it: increase cache_mb, or use method='newton-cg'"
             )
-        old, chosen = len(active), np.concatenate([working_set.chosen[active], new])
+        old, chosen = len(active), np.concatenate([before[active], new])
         table = np.empty((len(chosen), len(chosen)))
-        table[:old, :old] = working_set.gram[np.ix_(active, active)]
+        table[:old, :old] = gram[np.ix_(active, active)]
         cross = self.problem.block(new, chosen)
         table[old:] = cross
         table[:, old:] = cross.T
-        working_set.chosen, working_set.gram = chosen, table
+        self.working_sets[output] = chosen, table
 
     def value(self, f: RepresenterExpansion) -> tuple[float, float]:
         value = self.problem.losses(f.functionals().ravel()[self.problem.places])

@@ -53,6 +53,14 @@ class Program:
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
 
+    def half_square(self, f: Element) -> float:
+        """Return half the squared norm of an element of the program."""
+        return 0.5 * self.objective.space.dot(f, f)
+
+    def planes_at(self, f: Element) -> Planes:
+        """Return the planes of all blocks of the program at `f`."""
+        return self.objective.planes(f)
+
     def begin(self, planes: PlaneSet) -> PlaneSet:
         """Return initial planes for planes of the original objective."""
         return planes
@@ -88,12 +96,13 @@ class SpreadProgram(Program):
         shared = np.ones((self.n_rows, len(directions)))
         rows = term.on_rows(np.hstack([dense_rows(term.X), shared]), EitherSign(len(directions)))
         original: Any = objective.space
-        space = SpreadSpace(self.width, intercept=original.intercept)
-        space.parts = np.s_[self.n_features : self.width]
+        space = ExplicitSpace(self.width, intercept=original.intercept)
+        # Extra weights are not in the norm.
         self.ridge = np.ones(space.size)
-        self.ridge[space.parts] = 0.0
+        self.ridge[self.n_features : self.width] = 0.0
         parts = SpreadTerm(self._normals(space.size), STEEPNESS * float(term.weights.sum()))
-        super().__init__(_LiftedObjective(objective, space, [rows, parts]))
+        super().__init__(Objective(space, [rows, parts]))
+        self.original = objective
 
     def _normals(self, size: int) -> np.ndarray:
         """Return the normals of the planes of all directions, one end after the other, (2 t, size)."""
@@ -102,6 +111,14 @@ class SpreadProgram(Program):
         normals[0, :, :d], normals[1, :, :d] = -self.directions, self.directions
         normals[:, np.arange(t), d + np.arange(t)] = 1.0
         return normals.reshape(2 * t, -1)
+
+    def half_square(self, f: Element) -> float:
+        extra = f[self.n_features : self.width]
+        return 0.5 * float(f @ f - extra @ extra)
+
+    def planes_at(self, f: Element) -> Planes:
+        self.original.oracle_calls += self.original.rows_of_a_pass
+        return super().planes_at(f)
 
     def begin(self, planes: PlaneSet) -> PlaneSet:
         # The given planes belong to corners of the perturbation sets, and are invalid here. Start with
@@ -134,27 +151,6 @@ class SpreadProgram(Program):
         return PlaneSet(
             new_normals, planes.offsets[of_rows], planes.blocks[of_rows], planes.alphas[of_rows]
         )
-
-
-class SpreadSpace(ExplicitSpace):
-    """Space of weights, some of which are not in the norm."""
-
-    parts: slice = np.s_[:0]
-
-    def dot(self, f: np.ndarray, g: np.ndarray) -> float:
-        return float(f @ g - f[self.parts] @ g[self.parts])
-
-
-class _LiftedObjective(Objective):
-    """Objective of a program; oracle calls are counted in the original objective."""
-
-    def __init__(self, original: Objective, space: Space, terms: list[Term]) -> None:
-        super().__init__(space, terms)
-        self.original = original
-
-    def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
-        self.original.oracle_calls += self.original.rows_of_a_pass
-        return super().planes(f, blocks)
 
 
 class EitherSign(FiniteOracle):
@@ -313,25 +309,21 @@ class InteriorPoint(Solver):
         return InteriorPointState(program, found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
     def step(self, objective: Objective, state: InteriorPointState) -> None:
-        original, objective = objective, state.program.objective
-        objective.out_of_time = original.out_of_time
-        answers = [self._planes_at(objective, state, state.f)]
+        answers = [self._planes_at(state, state.f)]
         if state.attained < answers[0][1] and not objective.out_of_time():
             answers += self._search(objective, state)
-        new = [_above(objective, state, point, planes) for point, _, planes in answers]
-        self._drop_idle(objective, state)
+        new = [_above(state, point, planes) for point, _, planes in answers]
+        self._drop_idle(state)
         parts = [state.planes, *new]
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
-        state.planes = PlaneSet.join(objective.space, parts)
+        state.planes = PlaneSet.join(state.program.objective.space, parts)
         if len(state.planes) and not objective.out_of_time():
-            self._solve_master(original, state)
+            self._solve_master(objective, state)
 
-    def _planes_at(
-        self, objective: Objective, state: InteriorPointState, f: Element
-    ) -> tuple[Element, float, Planes]:
+    def _planes_at(self, state: InteriorPointState, f: Element) -> tuple[Element, float, Planes]:
         """Return `f`, the objective there, and the planes; store `f` if it is the best point."""
-        planes = objective.planes(f)
-        half = 0.5 * objective.space.dot(f, f)
+        objective, planes = state.program.objective, state.program.planes_at(f)
+        half = state.program.half_square(f)
         counted = objective.weights > 0
         reached = np.maximum(planes.plane_values, objective.lower_bounds)
         attained = half + float(objective.weights @ reached)
@@ -352,17 +344,17 @@ class InteriorPoint(Solver):
             share *= SEARCH_SHRINK
             f = direction * share
             f += start
-            answers = [self._planes_at(objective, state, f)]
+            answers = [self._planes_at(state, f)]
             attained = answers[0][1]
             if attained < before or attained > lowest or objective.out_of_time():
                 break
             lowest = attained
         return answers
 
-    def _drop_idle(self, objective: Objective, state: InteriorPointState) -> None:
+    def _drop_idle(self, state: InteriorPointState) -> None:
         """Drop planes that were idle for more than `max_idle` iterations."""
-        alpha = objective.weights[state.planes.blocks] * state.planes.alphas
-        share = IDLE_ALPHA * min(1.0, _gap(objective, state) / max(state.attained, TINY))
+        alpha = state.program.objective.weights[state.planes.blocks] * state.planes.alphas
+        share = IDLE_ALPHA * min(1.0, _gap(state) / max(state.attained, TINY))
         idle = alpha <= share * alpha.max(initial=0.0)
         state.idle = np.where(idle, state.idle + 1, 0)
         stored = np.flatnonzero(state.idle <= self.max_idle)
@@ -374,13 +366,13 @@ class InteriorPoint(Solver):
         """Solve the master problem, starting at the best point."""
         objective = state.program.objective
         planes, space = state.planes, objective.space
-        gap = _gap(objective, state)
+        gap = _gap(state)
         owners, blocks = np.unique(planes.blocks, return_inverse=True)
         rows, start = _rows(space, planes, state.best)
         offsets = planes.offsets - objective.lower_bounds[planes.blocks]
         master = Master(rows, offsets, blocks, objective.weights[owners], state.program.ridge)
         mu = START_FACTOR * gap / master.n_constraints
-        alphas, _ = master.solve(start, mu, MASTER_SHARE * gap, objective.out_of_time)
+        alphas, _ = master.solve(start, mu, MASTER_SHARE * gap, original.out_of_time)
         state.planes = PlaneSet(planes.normals, planes.offsets, planes.blocks, alphas)
         f, dual = _total(original, state.program.planes(state.planes))
         state.f = state.program.lifted(f)
@@ -397,8 +389,9 @@ class InteriorPoint(Solver):
         return by_term(objective, np.bincount(planes.blocks, planes.alphas, objective.n_blocks))
 
 
-def _gap(objective: Objective, state: InteriorPointState) -> float:
+def _gap(state: InteriorPointState) -> float:
     """Return the gap between the best point and the largest lower bound so far; > 0."""
+    objective = state.program.objective
     gap = state.attained - max(state.dual, float(objective.weights @ objective.lower_bounds))
     return max(gap, 1e-14 * abs(state.attained), TINY)
 
@@ -409,8 +402,9 @@ def _total(objective: Objective, found: PlaneSet) -> tuple[Element, float]:
     return f, offset - 0.5 * objective.space.dot(f, f)
 
 
-def _above(objective: Objective, state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
+def _above(state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
     """Return the planes at `f` whose value there exceeds that of all stored planes."""
+    objective = state.program.objective
     known, found = objective.lower_bounds.copy(), state.planes
     if len(found):
         plane_values = found.offsets - objective.space.scores(f, found.normals)

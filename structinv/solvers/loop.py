@@ -146,14 +146,14 @@ def solve(
     start = None if warm_start is None else _adopted(objective, warm_start)
     rng = np.random.default_rng(random_state)
     stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations, still_iterations=solver.still_iterations)
-    overflow = _OverflowRecorder()
-    with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
-        run = _Run(objective, solver, stop, start, check_always, overflow)
-        objective.out_of_time = never if run.ending_cost is None else run.out_of_time
+    with interrupts() as ctrl_c, np.errstate(over="ignore", invalid="ignore"):
+        run = _Run(objective, solver, stop, start, check_always)
+        objective.out_of_time = run.out_of_time if run.limited else never
         try:
             try:
                 state = solver.init(objective, rng, start)
-                status = run.iterate(state, callbacks, ctrl_c, on_iteration)
+                with np.errstate(over="call", call=run.note_overflow):
+                    status = run.iterate(state, callbacks, ctrl_c, on_iteration)
                 ctrl_c.interruptible = False
             except BaseException as error:
                 if run.state is None or not ctrl_c.caused_by(error):
@@ -173,16 +173,6 @@ def _adopted(objective: Objective, earlier: Solution | Start) -> Start:
         )
     bounds = [term.bound for term in objective.terms if isinstance(term, WorstCase)]
     return Start(space.adopted(earlier.f, bounds), earlier.dual_variables)
-
-
-class _OverflowRecorder:
-    """Error handler of NumPy that records overflows, for the status of the run."""
-
-    def __init__(self) -> None:
-        self.seen = False
-
-    def __call__(self, what: str, flag: int) -> None:
-        self.seen = True
 
 
 class EndingCost:
@@ -230,15 +220,15 @@ class _Run:
         stop: StopRule,
         start: Start | None,
         check_always: bool,
-        overflow: _OverflowRecorder,
     ) -> None:
-        self.overflow = overflow
         self.objective = objective
         self.solver = solver
         self.stop, self.tolerance = stop, stop.tolerance
         self.state: Any = None
         self.history: list[Record] = []
-        self.ending_cost = EndingCost(stop.deadline) if np.isfinite(stop.deadline) else None
+        self.ending_cost = EndingCost(stop.deadline)
+        self.limited = bool(np.isfinite(stop.deadline))
+        self.overflowed = False
         self.relaxed = objective.relaxed
         self.watch = Stopwatch()
         self.calls_before = objective.oracle_calls
@@ -265,7 +255,11 @@ class _Run:
 
     def out_of_time(self) -> bool:
         """Return whether the current step must end to leave time for the final check."""
-        return self.ending_cost is not None and self.ending_cost.is_due(self.watch.seconds)
+        return self.ending_cost.is_due(self.watch.seconds)
+
+    def note_overflow(self, what: str, flag: int) -> None:
+        """Record an overflow, as an error handler of NumPy."""
+        self.overflowed = True
 
     def iterate(
         self,
@@ -283,17 +277,14 @@ class _Run:
             # A callback may have started another run, which shares this handler.
             ctrl_c.interruptible = True
             began, n_oracle_rows = self.watch.seconds, self.objective.oracle_calls
-            self.overflow.seen = False
+            self.overflowed = False
             estimate = self.solver.step(self.objective, state)
             n_oracle_rows = self.objective.oracle_calls - n_oracle_rows
             self.seconds = self.watch.seconds
-            if self.ending_cost is not None:
-                self.ending_cost.stepped(
-                    self.seconds - began, n_oracle_rows, self.objective.rows_of_a_pass
-                )
+            self.ending_cost.stepped(self.seconds - began, n_oracle_rows, self.objective.rows_of_a_pass)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
-            if reason is None and self.overflow.seen and self._stands_still():
+            if reason is None and self.overflowed and self._stands_still():
                 reason = Status.NOT_FINITE
             if reason is None and self.solver.finished(self.objective, state):
                 reason = Status.WITHIN_PLANE_TOL
@@ -381,7 +372,7 @@ class _Run:
             solution=lambda: self._solution(Status.INTERRUPTED),
         )
         ends = [callback(progress) for callback in callbacks]
-        if self.ending_cost is not None:
+        if self.limited:
             # End time of the run if it ends here, because the final check takes time.
             progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
         reason = self.stop.reason(progress)
@@ -421,8 +412,7 @@ class _Run:
         if not finite:
             return False
         self.seconds = self.watch.seconds
-        if self.ending_cost is not None:
-            self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - n_oracle_rows)
+        self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - n_oracle_rows)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)
