@@ -12,8 +12,7 @@ import numpy as np
 from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
-from .checked_structure import pairwise_score
-from .checked_structure import decoded
+from .checked_structure import decoded, pairwise_score
 from .decodings import Competitors, Decoding, Separation
 from .layout import Layout
 
