@@ -93,6 +93,10 @@ def test_steps_of_dense_planes_solve_the_master_program_before_and_after_others_
         if size == 1:
             working.prune(0)
             working.merge(2)
+            slots = working._slots
+            products = np.einsum("bid,bjd->bij", slots.normals, slots.normals)
+            both = working._used[:, :, None] & working._used[:, None, :]
+            np.testing.assert_allclose(slots.products[both], products[both], atol=1e-12)
         working.add(*(part[:4] for part in planes(seed + 50, n_blocks=1 + seed % 5)[:3]))
 
 
@@ -135,10 +139,11 @@ def test_equal_planes_and_zero_normals_end():
     assert dual_of(working) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("kind", [WorkingSet, DensePlanes])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_merging_keeps_the_dual_point(seed, sparse):
-    working = filled(seed, sparse, n_blocks=3, m=30)
+def test_merging_keeps_the_dual_point(seed, sparse, kind):
+    working = filled(seed, sparse, kind, n_blocks=3, m=30)
     f = SPACE.zeros()
     working.ascend(f, 0.0, 2)
     plain = (working.normals, working.offsets, working.blocks)
@@ -148,8 +153,9 @@ def test_merging_keeps_the_dual_point(seed, sparse):
     assert_feasible(working)
     np.testing.assert_allclose(working.combination(), f, atol=1e-12)
     assert dual_of(working) == pytest.approx(dual, abs=1e-12)
-    dense = working.normals.toarray() if sparse else working.normals
-    np.testing.assert_allclose(working.gram, dense @ dense.T, atol=1e-12)
+    if kind is WorkingSet:
+        dense = working.normals.toarray() if sparse else working.normals
+        np.testing.assert_allclose(working.gram, dense @ dense.T, atol=1e-12)
     # Averages of planes lie below the highest of them, everywhere.
     for _ in range(10):
         g = rng.standard_normal(6)
@@ -161,9 +167,10 @@ def test_merging_keeps_the_dual_point(seed, sparse):
                 assert np.all(merged[working.blocks == block] <= highest + 1e-12)
 
 
+@pytest.mark.parametrize("kind", [WorkingSet, DensePlanes])
 @pytest.mark.parametrize("seed", range(5))
-def test_pruning_drops_only_inactive_planes(seed):
-    working = filled(seed, n_blocks=3, m=30)
+def test_pruning_drops_only_inactive_planes(seed, kind):
+    working = filled(seed, kind=kind, n_blocks=3, m=30)
     f = SPACE.zeros()
     for _ in range(3):
         working.ascend(f, 1e-9, 5000)

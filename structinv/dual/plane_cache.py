@@ -161,13 +161,13 @@ class PlaneCache(BatchedState):
     name = "plane_cache"
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
-        self.kind = DensePlanes if case.has_dense_planes else WorkingSet
+        self.kind: type[WorkingSet | DensePlanes] = DensePlanes if case.has_dense_planes else WorkingSet
         super().__init__(case, rng)
 
     def _blocks_in_a_set(self, case: Case) -> int:
         return DENSE_BLOCKS if case.has_dense_planes else super()._blocks_in_a_set(case)
 
-    def _new_set(self, batch: np.ndarray) -> WorkingSet:
+    def _new_set(self, batch: np.ndarray) -> WorkingSet | DensePlanes:
         return self.kind(self.space, self.term.weights[batch], self.term.lower_bounds[batch])
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..spaces.base import Normals, Space
@@ -9,18 +11,32 @@ from ..spaces.tensor_rows import TensorRows
 from ..utils.ascent import ascend
 from ..utils.jit import FAST, PLAIN, njit
 from ..utils.matrices import dense
-from .planes import BLOCK_SHARE, WorkingSet
+from .planes import BLOCK_SHARE
 
 # Passes over the blocks with a large gap after each pass over all, and the gap of these blocks as a
 # fraction of the mean.
-_FOCUSED_PASSES, _LARGE = 3, 0.3
+_FOCUSED_PASSES, _LARGE = 10, 0.5
 # Maximum number of pairwise steps in a visit of a block. More steps gain little before others change f.
 _MOST_STEPS = 4
-_NO_TABLE = np.zeros((0, 0))
 
 
-class DensePlanes(WorkingSet):
-    """Working set of dense planes in the order of their blocks.
+class _Slots(NamedTuple):
+    """Planes of n blocks; block b has planes in its first ``counts[b]`` slots, and zeros in others.
+
+    Shapes: `normals` (n, slots, d), `products` (n, slots, slots), `offsets`, `alphas` and `idle` (n,
+    slots), `counts` (n,).
+    """
+
+    normals: np.ndarray
+    products: np.ndarray
+    offsets: np.ndarray
+    alphas: np.ndarray
+    idle: np.ndarray
+    counts: np.ndarray
+
+
+class DensePlanes:
+    """Working set of dense planes, with the methods of `WorkingSet` that dual states call.
 
     A step needs the inner products of the planes of one block only, so there is no Gram matrix of all
     planes. A set may therefore have many blocks.
@@ -29,9 +45,46 @@ class DensePlanes(WorkingSet):
     """
 
     def __init__(self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray) -> None:
-        super().__init__(space, weights, lower_bounds)
-        # Inner products of each plane with the first planes of its block, and how many are known.
-        self._products, self._known = _NO_TABLE, np.zeros(0, dtype=np.int64)
+        self.space = space
+        self.weights = weights
+        self.lower_bounds = lower_bounds
+        self._slots = _empty(len(weights), 0, 0)
+
+    def __len__(self) -> int:
+        return int(self._slots.counts.sum())
+
+    @property
+    def _used(self) -> np.ndarray:
+        """True for slots with planes, (n, slots)."""
+        return np.arange(self._slots.offsets.shape[1]) < self._slots.counts[:, None]
+
+    @property
+    def normals(self) -> np.ndarray:
+        return self._slots.normals[self._used]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        return self._slots.offsets[self._used]
+
+    @property
+    def alphas(self) -> np.ndarray:
+        return self._slots.alphas[self._used]
+
+    @property
+    def blocks(self) -> np.ndarray:
+        return np.nonzero(self._used)[0]
+
+    def block_values(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the largest and the average value of each block's planes at `f`.
+
+        Both include the null plane.
+        """
+        slots = self._slots
+        values = slots.offsets - self.lower_bounds[:, None]
+        if len(self):
+            values -= slots.normals @ f
+        highest = np.max(values, axis=1, where=self._used, initial=0.0)
+        return self.lower_bounds + highest, self.lower_bounds + np.sum(slots.alphas * values, axis=1)
 
     def add(
         self,
@@ -40,59 +93,82 @@ class DensePlanes(WorkingSet):
         blocks: np.ndarray,
         alphas: np.ndarray | None = None,
     ) -> None:
+        """Add planes of the given (local) blocks, with dual variables 0 by default."""
         if len(offsets) == 0:
             return
         rows = dense(normals.summed() if isinstance(normals, TensorRows) else normals)
-        joined = np.concatenate([self.blocks, blocks])
-        order = np.argsort(joined, kind="stable")
-        new = np.zeros(len(offsets)) if alphas is None else alphas
-        self._set(
-            (rows if self.normals is None else np.concatenate([self.normals, rows]))[order],
-            _NO_TABLE,
-            np.concatenate([self.offsets, offsets])[order],
-            joined[order],
-            np.concatenate([self.alphas, new])[order],
-            np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)])[order],
-        )
+        most = int(np.max(self._slots.counts + np.bincount(blocks, minlength=len(self.weights))))
+        enough = most <= self._slots.offsets.shape[1]
+        slots = self._slots if enough else self._enlarged(most, rows.shape[1])
+        _add_planes(slots, rows, offsets, blocks, np.zeros(len(offsets)) if alphas is None else alphas)
+        # Set at once, so that Ctrl-C does not leave arrays that do not match.
+        self._slots = slots
+
+    def _enlarged(self, most: int, n_features: int) -> _Slots:
+        """Return the planes with at least `most` slots per block."""
+        old = self._slots
+        n_blocks, size = old.offsets.shape
+        new = _empty(n_blocks, max(most, size + size // 2), n_features)
+        new.counts[:] = old.counts
+        if size:
+            new.normals[:, :size], new.products[:, :size, :size] = old.normals, old.products
+            new.offsets[:, :size], new.alphas[:, :size] = old.offsets, old.alphas
+            new.idle[:, :size] = old.idle
+        return new
 
     def ascend(self, f: np.ndarray, tolerance: float, max_passes: int) -> float:
-        """Maximize over the dual variables, as the general working set does.
+        """Maximize over the dual variables until the gap on these planes is small.
 
-        After each pass over all blocks, those with a large gap are visited again.
+        Update `f`, and return the gap before the last pass. After each pass over all blocks, those with
+        a large gap are visited again.
         """
-        if self.normals is None:
-            return 0.0
-        _, start = self._by_block()
-        gained = self.offsets - self.lower_bounds[self.blocks]
-        gap = np.inf
-        for _ in range(max_passes):
-            gap = dense_ascent(
-                self.normals, gained, start, self.weights, self.alphas, self._products, self._known, f,
-                self._room,
-            )  # fmt: skip
+        gap = np.inf if len(self) else 0.0
+        for _ in range(max_passes if len(self) else 0):
+            gap = _ascend_all(self._slots, self.lower_bounds, self.weights, f)
             if gap <= tolerance:
                 break
-        self.idle = np.where(self.alphas > 0, 0, self.idle + 1)
+        self._slots.idle[self._slots.alphas > 0] = -1
+        self._slots.idle[:] += 1
         return float(gap)
 
-    def _by_block(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._order is None:
-            most = int(np.bincount(self.blocks).max(initial=0))
-            self._products = np.empty((len(self), most))
-            self._known = np.zeros(len(self), dtype=np.int64)
-        return super()._by_block()
+    def prune(self, max_idle: int) -> None:
+        """Drop planes with a zero dual variable for more than `max_idle` rounds."""
+        # From the last slot to the first, since the last plane of a block takes the place of another.
+        for b, j in np.argwhere(self._used & (self._slots.idle > max_idle))[::-1]:
+            _drop(self._slots, b, j)
 
-    def _keep(self, keep: np.ndarray) -> None:
-        if self.normals is None or np.all(keep):
-            return
-        self._set(
-            self.normals[keep],
-            _NO_TABLE,
-            self.offsets[keep],
-            self.blocks[keep],
-            self.alphas[keep],
-            self.idle[keep],
-        )
+    def merge(self, max_planes: int) -> None:
+        """Replace the excess planes of each block by their average.
+
+        These are the planes with the smallest dual variables.
+        """
+        if np.any(self._slots.counts > max_planes):
+            _merge_excess(self._slots, max_planes)
+
+    def combination(self) -> np.ndarray:
+        """Return the element f of the current dual variables."""
+        if not len(self):
+            return self.space.zeros()
+        slots = self._slots
+        shares = self.weights[:, None] * slots.alphas
+        return shares.ravel() @ slots.normals.reshape(shares.size, -1)
+
+    @property
+    def offset(self) -> float:
+        """Linear part of the dual."""
+        gained = self._slots.alphas * (self._slots.offsets - self.lower_bounds[:, None])
+        return float(self.weights @ (self.lower_bounds + gained.sum(axis=1)))
+
+
+def _empty(n_blocks: int, size: int, n_features: int) -> _Slots:
+    return _Slots(
+        np.zeros((n_blocks, size, n_features)),
+        np.zeros((n_blocks, size, size)),
+        np.zeros((n_blocks, size)),
+        np.zeros((n_blocks, size)),
+        np.zeros((n_blocks, size), dtype=np.int64),
+        np.zeros(n_blocks, dtype=np.int64),
+    )
 
 
 @njit(**FAST)
@@ -110,61 +186,93 @@ def _add(step, x, f):
 
 
 @njit(**PLAIN)
-def _gap_and_highest(normals, gained, weight, alphas, f, first, n, plane_values):
-    """Write the values of the planes of a block; return its gap and its highest plane."""
-    wanted, highest, mean = -1, 0.0, 0.0
-    for j in range(n):
-        plane_values[j] = gained[first + j] - _dot(normals[first + j], f)
-        mean += alphas[first + j] * plane_values[j]
-        if plane_values[j] > highest:
-            wanted, highest = j, plane_values[j]
-    return weight * (highest - mean), wanted
+def _set_products(slots, b, j):
+    """Compute the inner products of plane j of a block."""
+    for k in range(slots.counts[b]):
+        product = _dot(slots.normals[b, j], slots.normals[b, k])
+        slots.products[b, j, k] = slots.products[b, k, j] = product
 
 
 @njit(**PLAIN)
-def dense_ascent(normals, gained, start, weights, alphas, products, known_products, f, room):
+def _add_planes(slots, rows, offsets, blocks, alphas):
+    for i in range(len(blocks)):
+        b = blocks[i]
+        j = slots.counts[b]
+        slots.counts[b] = j + 1
+        slots.normals[b, j] = rows[i]
+        slots.offsets[b, j], slots.alphas[b, j], slots.idle[b, j] = offsets[i], alphas[i], 0
+        _set_products(slots, b, j)
+
+
+@njit(**PLAIN)
+def _drop(slots, b, j):
+    """Put the last plane of a block into slot j, and zeros into its own."""
+    last = slots.counts[b] - 1
+    slots.counts[b] = last
+    slots.normals[b, j], slots.normals[b, last] = slots.normals[b, last], 0.0
+    slots.offsets[b, j], slots.offsets[b, last] = slots.offsets[b, last], 0.0
+    slots.alphas[b, j], slots.alphas[b, last] = slots.alphas[b, last], 0.0
+    slots.idle[b, j] = slots.idle[b, last]
+    slots.products[b, j, : last + 1] = slots.products[b, last, : last + 1]
+    slots.products[b, :last, j] = slots.products[b, j, :last]
+    slots.products[b, j, j] = slots.products[b, last, last]
+
+
+@njit(**PLAIN)
+def _merge_excess(slots, max_planes):
+    """Replace the two planes with the smallest dual variables, until no block has too many."""
+    for b in range(len(slots.counts)):
+        while slots.counts[b] > max_planes:
+            alphas, idle = slots.alphas[b, : slots.counts[b]], slots.idle[b, : slots.counts[b]]
+            first = second = -1
+            for j in range(len(alphas)):
+                # Of several planes without dual variables, the one idle for the longest time is first.
+                if first < 0 or (alphas[j], -idle[j]) < (alphas[first], -idle[first]):
+                    first, second = j, first
+                elif second < 0 or (alphas[j], -idle[j]) < (alphas[second], -idle[second]):
+                    second = j
+            if alphas[first] > 0.0 and second >= 0:
+                share = alphas[first] / (alphas[first] + alphas[second])
+                slots.normals[b, second] *= 1.0 - share
+                _add(share, slots.normals[b, first], slots.normals[b, second])
+                slots.offsets[b, second] += share * (slots.offsets[b, first] - slots.offsets[b, second])
+                alphas[second] += alphas[first]
+                _set_products(slots, b, second)
+            _drop(slots, b, first)
+
+
+@njit(**PLAIN)
+def _ascend_all(slots, lower_bounds, weights, f):
     """Maximize the dual over planes by pairwise steps in each block.
 
-    Blocks with a large gap are then visited again.
-
-    `alphas` and `f` are changed in place. Returns the gap before the steps.
-
-    Shapes: `normals` (m, d), `gained` (m,), `start` (n + 1,), `weights` (n,), `alphas` (m,), `products`
-    (m, most planes), `known_products` (m,), `f` (d,).
+    Blocks with a large gap are then visited again. The dual variables and `f` are changed in place.
+    Returns the gap before the steps.
     """
-    plane_values, block_alphas, known, own_products = room
-    n_blocks = start.shape[0] - 1
+    n_blocks, size = slots.offsets.shape
+    plane_values, alphas, known = np.empty(size), np.empty(size), np.full(size, size)
     gaps, total, large = np.zeros(n_blocks), 0.0, 0.0
     for number in range(1 + _FOCUSED_PASSES):
         for b in range(n_blocks):
             if number > 0 and gaps[b] <= large:
                 continue
-            first, n, weight = start[b], start[b + 1] - start[b], weights[b]
-            gap, wanted = _gap_and_highest(normals, gained, weight, alphas, f, first, n, plane_values)
-            gaps[b] = gap
+            n, highest, mean = slots.counts[b], 0.0, 0.0
+            for j in range(n):
+                alphas[j] = slots.alphas[b, j]
+                plane_values[j] = slots.offsets[b, j] - lower_bounds[b] - _dot(slots.normals[b, j], f)
+                highest = max(highest, plane_values[j])
+                mean += alphas[j] * plane_values[j]
+            gaps[b] = gap = weights[b] * (highest - mean)
             if not gap > 0.0:
                 continue
+            ascend(
+                plane_values, slots.products[b], known, alphas, n, weights[b], BLOCK_SHARE * gap,
+                _MOST_STEPS,
+            )  # fmt: skip
             for j in range(n):
-                block_alphas[j], known[j] = alphas[first + j], 0
-            while True:
-                for i in range(n):
-                    if known[i] == 0 and (block_alphas[i] > 0.0 or i == wanted):
-                        known[i], plane = n, first + i
-                        for j in range(known_products[plane], n):
-                            products[plane, j] = _dot(normals[plane], normals[first + j])
-                        known_products[plane] = n
-                        own_products[i, :n] = products[plane, :n]
-                wanted = ascend(
-                    plane_values, own_products, known, block_alphas, n, weight, BLOCK_SHARE * gap,
-                    _MOST_STEPS,
-                )  # fmt: skip
-                if wanted < 0:
-                    break
-            for j in range(n):
-                step = weight * (block_alphas[j] - alphas[first + j])
+                step = weights[b] * (alphas[j] - slots.alphas[b, j])
                 if step != 0.0:
-                    alphas[first + j] = block_alphas[j]
-                    _add(step, normals[first + j], f)
+                    slots.alphas[b, j] = alphas[j]
+                    _add(step, slots.normals[b, j], f)
         if number == 0:
             total = gaps.sum()
             large = _LARGE * total / n_blocks
