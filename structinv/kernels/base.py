@@ -35,10 +35,9 @@ class Kernel(BaseEstimator, ABC):
     A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``. Its
     class declares `uses_distances`, `uses_products` and `smoothness`, and overrides `partials`.
 
-    A subclass that overrides `matrix` does not inherit attributes and methods that describe kernel
-    values. These are `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`,
-    `uses_distances`, `uses_products`, `adds_features` and the derivatives. Define them again, or the
-    defaults of this class apply.
+    A subclass that overrides `matrix` does not inherit what describes kernel values: `symmetry`,
+    `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`, `uses_distances`, `uses_products`,
+    `adds_features` and the derivatives. Define them again, or the defaults of this class apply.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are also kernels.
 
@@ -124,8 +123,7 @@ class Kernel(BaseEstimator, ABC):
         Parameters
         ----------
         n_features : int, optional
-            Number of features, for constants that depend on it. Without it, the constant holds for any
-            number of features.
+            Number of features. Without it, the constant holds for any number.
 
         Returns
         -------
@@ -172,26 +170,22 @@ class Kernel(BaseEstimator, ABC):
 
     @property
     def adds_features(self) -> bool:
-        """True if two equal features have the effect of one feature of twice the value.
+        """True for functions of ``sum_k |x_k - y_k|``; False by default.
 
-        This holds for functions of ``sum_k |x_k - y_k|``. The default is False.
+        Two equal features then have the effect of one feature of twice the value.
         """
         return False
 
     @property
     def thread_safe(self) -> bool:
-        """True if several threads may call `matrix` at the same time.
-
-        If it is False, the default, averages over perturbations call `matrix` from one thread only.
-        """
+        """True if several threads may call `matrix` at the same time; False by default."""
         return False
 
     @property
     def smoothness(self) -> float:
-        """Number of derivatives of k with respect to each argument.
+        """Number of derivatives with respect to each argument; 0 by default.
 
-        This is the largest known m such that ``D_x^a D_y^b k`` exists and is continuous for all
-        ``|a|, |b| <= m``.
+        All ``D_x^a D_y^b k`` with ``|a|, |b|`` up to this number exist and are continuous.
         """
         return 0.0
 
@@ -284,21 +278,19 @@ class Kernel(BaseEstimator, ABC):
         return float(kernel_matrix(kernel, rows[None], others[None])[0, 0])
 
     def noise_averaged(self, variance: float, n_features: int) -> Kernel | None:
-        """Return the average of ``k(x + e, y + e')`` over Gaussian noise.
+        """Return the average of ``k(x + e, y + e')`` over independent Gaussian noise.
 
         Parameters
         ----------
         variance : float
-            Variance (>= 0) of every coordinate of ``e - e'``. The noises are independent, with mean 0
-            and covariances that are multiples of the identity.
+            Variance (>= 0) of every coordinate of ``e - e'``, which has mean 0.
         n_features : int
             Number of features.
 
         Returns
         -------
         Kernel or None
-            The averaged kernel, or None if no closed form is known. The kernel itself if `variance` is
-            0.
+            The averaged kernel, or None if no closed form is known.
         """
         check_number("variance", variance)
         if variance == 0:

@@ -26,7 +26,6 @@ class CompositeKernel(Kernel):
 
     @property
     def definite(self) -> bool:
-        """True if all parts are positive semi-definite."""
         return all(part.definite for part in self._parts)
 
     @property
@@ -52,27 +51,22 @@ class _Pointwise(CompositeKernel):
 
     @property
     def smoothness(self) -> float:
-        """The smallest smoothness of the parts."""
         return min(part.smoothness for part in self._parts)
 
     @property
     def symmetry(self) -> str:
-        """The linear maps that preserve the values of all parts."""
         return min((part.symmetry for part in self._parts), key=SYMMETRIES.index)
 
     @property
     def thread_safe(self) -> bool:
-        """True if all parts are thread-safe."""
         return all(part.thread_safe for part in self._parts)
 
     @property
     def uses_distances(self) -> bool:
-        """True if a part uses distances, and all parts use distances or products only."""
         return self._known and any(part.uses_distances for part in self._parts)
 
     @property
     def uses_products(self) -> bool:
-        """True if a part uses products, and all parts use distances or products only."""
         return self._known and any(part.uses_products for part in self._parts)
 
     @property
@@ -105,7 +99,6 @@ class _Pair(_Pointwise):
         return self._operation(kernel_diagonal(self.left, X), kernel_diagonal(self.right, X))
 
     def partials(self, distances, products, order):
-        """Compute the derivatives of both parts and combine them; see `Kernel.partials`."""
         left = kernel_partials(self.left, distances, products, order)
         return self._join(left, kernel_partials(self.right, distances, products, order), order)
 
@@ -120,7 +113,6 @@ class Sum(_Pair):
     _operation = np.add
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return the root of the sum of both squared constants."""
         return float(np.hypot(self.left.lipschitz(n_features), self.right.lipschitz(n_features)))
 
     @property
@@ -197,13 +189,11 @@ class Scaled(_Pointwise):
         return float(self.factor) * kernel_diagonal(self.kernel, X)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return ``sqrt(factor)`` times the kernel's constant."""
         return (
             float(np.sqrt(self.factor)) * self.kernel.lipschitz(n_features) if self.factor > 0 else 0.0
         )
 
     def partials(self, distances, products, order):
-        """Compute the derivatives of `kernel`, times the factor; see `Kernel.partials`."""
         values = kernel_partials(self.kernel, distances, products, order)
         factor = float(self.factor)
         # Entries are removed one by one, so that their memory is free for the next product.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -92,18 +91,7 @@ def in_units(X: np.ndarray, sigma: float) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _overlaps(
-    products: Any,
-    own_left: Any,
-    own_right: Any,
-    left: Any,
-    right: Any,
-    d: int,
-    width: float,
-    rate: float,
-    most: float,
-    out: Any,
-) -> None:
+def _overlaps(products, own_left, own_right, left, right, d, width, rate, most, out):
     r, s = own_left.shape[1] - 1, own_right.shape[1] - 1
     cross, factor = np.empty((r, s)), np.empty((s, s))
     inverse, along, across = np.empty(r), np.empty(r), np.empty(s)
@@ -124,16 +112,7 @@ def _overlaps(
 
 
 @njit(cache=True, nogil=True)
-def _rest(
-    square: float,
-    v: float,
-    inverse: Any,
-    left_products: Any,
-    right_products: Any,
-    cross: Any,
-    right_gram: Any,
-    factor: Any,
-) -> Any:
+def _rest(square, v, inverse, left_products, right_products, cross, right_gram, factor):
     """Return ``v D' C^-1 D`` and ``log |C / v|`` after elimination of the left axes."""
     r, s = cross.shape
     log_volume, volume, quadratic = 0.0, 1.0, square

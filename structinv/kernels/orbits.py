@@ -47,11 +47,11 @@ class OrbitMean(CompositeKernel):
     and `Kernel.symmetry` is "isometries". The average is then ``E k(x, h x')`` over the differences
     ``h = g^-1 g'``. A kernel with symmetry "permutations" requires permutations of the features.
 
-    The maps are tested on their matrices. Shifts by whole pixels with ``fill="wrap"``, rotations by 90
-    degrees, mirror images and permutations preserve inner products. Transformations that interpolate or
-    crop images do not preserve them. If only `left` of ``left @ right`` preserves inner products, `left`
-    transforms only one of both inputs. So ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` averages
-    over twelve rotations in a quarter of the time.
+    Shifts by whole pixels with ``fill="wrap"``, rotations by 90 degrees, mirror images and permutations
+    preserve inner products. Transformations that interpolate or crop images do not. If only `left` of
+    ``left @ right`` does, `left` transforms only one of both inputs. So
+    ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` averages over twelve rotations in a quarter of
+    the time.
 
     Parameters
     ----------
@@ -78,10 +78,9 @@ class OrbitMean(CompositeKernel):
 
     Notes
     -----
-    Transformations are cached between calls, and computed again if a parameter changes, including those
-    of the oracle. Arrays of more than 1000 numbers, functions and other objects are compared by
-    identity, so do not modify them in place. The diagonals of the most recent input arrays are also
-    cached.
+    Transformations are cached, and computed again if a parameter changes, including those of the oracle.
+    Arrays of more than 1000 numbers, functions and other objects are compared by identity, so do not
+    modify them in place.
 
     Examples
     --------

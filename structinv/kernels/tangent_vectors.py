@@ -358,9 +358,7 @@ class TangentOverlapKernel(TangentVectorKernel):
 
 
 @njit(cache=True, nogil=True)
-def _tangent_sums(
-    forth: Any, back: Any, own_left: Any, own_right: Any, left: Any, right: Any, rates: Any, out: Any
-) -> None:
+def _tangent_sums(forth, back, own_left, own_right, left, right, rates, out):
     """Compute the means of both sides' sums over directions; see `_rates`.
 
     Shapes: `forth` (n, 1 + r, m), `back` (n, m, s), `own_left` (m, 1 + s, 1 + s), `own_right` (m, 1 + s,
