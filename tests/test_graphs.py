@@ -18,8 +18,8 @@ from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shar
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Graph, check_structure
-from structinv.structures.graph_layout import GraphLayout
-from structinv.structures.layout import Layout
+from structinv.structures.decodings import Layout
+from structinv.structures.graph import GraphLayout
 from structinv.structures.local_polytope import PAIRS_AT_ONCE
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import CheckError

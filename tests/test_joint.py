@@ -363,7 +363,7 @@ def test_very_long_examples_have_the_bound_by_decoding(monkeypatch):
     w = model(1)
     exact = certified(CASE["budget-drop"], w, 1).most_wrong
     bound = certified(CASE["budget-drop"], w, 1, structure=ByDecoding()).most_wrong
-    monkeypatch.setattr("structinv.structures.decoding_defaults.MOST_STEPS", 0.0)
+    monkeypatch.setattr("structinv.structures.inference.MOST_STEPS", 0.0)
     found = certified(CASE["budget-drop"], w, 1).most_wrong
     np.testing.assert_array_equal(found, bound)
     assert np.all(found >= exact)

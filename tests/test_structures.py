@@ -29,7 +29,7 @@ from structinv.structures import (
 )
 from structinv.structures.classes import Multiclass
 from structinv.structures.decodings import Separation
-from structinv.structures.graph_layout import GraphLayout
+from structinv.structures.graph import GraphLayout
 from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import CheckError

@@ -18,9 +18,8 @@ from ..spaces import ExplicitSpace
 from ..spaces.base import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
-from ..structures.checked_structure import decoded
-from ..structures.decodings import Competitors, Decoding
-from ..structures.layout import laid_out
+from ..structures.decodings import Competitors, Decoding, laid_out
+from ..structures.inference import decoded
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import TextEditsWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take

@@ -16,7 +16,7 @@ from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..spaces.rounding import output_rounding
 from ..structures import Layout
 from ..structures.bound import BoundStructure
-from ..structures.checked_structure import decoded
+from ..structures.inference import decoded
 from ..terms.one_change import check_one_change
 from ..terms.one_change_search import MOST_LABELS, OneChangeSearch
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take

@@ -11,7 +11,7 @@ from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, best_members
 from ..spaces.kernel_space import Expansion, KernelSpace
 from ..structures import Layout
-from ..structures.layout import laid_out
+from ..structures.decodings import laid_out
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .base import DualState, OutOfTime, in_runs, never

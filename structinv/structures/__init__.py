@@ -3,9 +3,8 @@
 from .base import Structure
 from .classes import Binary, Multiclass, Regression, RowStructure
 from .custom import Custom, check_custom
-from .decodings import Decoding
+from .decodings import Decoding, Layout
 from .graph import Graph
-from .layout import Layout
 from .multilabel import Multilabel
 from .sequence import Sequence
 from .structure_checks import check_structure

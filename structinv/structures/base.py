@@ -14,10 +14,9 @@ from sklearn.base import BaseEstimator
 from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
-from .decoding_defaults import most_wrong, runner_up, separate
-from .decodings import Competitors, Decoding, LabelFunctions, Separation
+from .decodings import Competitors, Decoding, LabelFunctions, Layout, Separation
 from .example_blocks import Reader, as_blocks, flat_labels
-from .layout import Layout
+from .inference import default_most_wrong, default_runner_up, default_separate
 
 # A subclass that overrides one of these must declare `budgets` again.
 _BUDGET_METHODS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
@@ -577,7 +576,7 @@ class Structure(BaseEstimator, ABC):
         Separation
             Labelings with the largest loss, and an upper bound of the loss.
         """
-        return separate(self, competitors, found, pairwise, layout)
+        return default_separate(self, competitors, found, pairwise, layout)
 
     def score(
         self,
@@ -641,7 +640,7 @@ class Structure(BaseEstimator, ABC):
             The best other labeling. If there is none, it is the given labeling, and `upper` is minus
             infinity.
         """
-        return runner_up(self, potentials, codes, pairwise, layout)
+        return default_runner_up(self, potentials, codes, pairwise, layout)
 
     def most_wrong(
         self,
@@ -677,7 +676,7 @@ class Structure(BaseEstimator, ABC):
         ndarray of int of shape (n_blocks,)
             Upper bound of the number of wrong rows of each example.
         """
-        return most_wrong(self, potentials, codes, thresholds, pairwise, layout)
+        return default_most_wrong(self, potentials, codes, thresholds, pairwise, layout)
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, refuse_masked
 from ..utils.parameters import brief, places_of
-from . import checked_structure
-from .decodings import Competitors, Decoding, Separation
-from .layout import Layout, laid_out
+from . import inference
+from .decodings import Competitors, Decoding, Layout, Separation, laid_out
 
 if TYPE_CHECKING:
     from .base import Structure
@@ -53,9 +52,9 @@ class BoundStructure:
                 raise ValueError(f"layout must be None for {name}, whose examples are single rows")
         structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
-        self.functions = checked_structure.functions(structure, n_labels)
+        self.functions = inference.functions(structure, n_labels)
         self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
-        self.n_pairwise = checked_structure.n_pairwise(structure, n_labels)
+        self.n_pairwise = inference.n_pairwise(structure, n_labels)
         if layout is None and (self.n_pairwise or not structure.rowwise):
             # Each row is an example, and its labeling has features.
             self.layout = Layout.of_rows(len(self.codes))
@@ -109,7 +108,7 @@ class BoundStructure:
     def allowed(self) -> np.ndarray:
         """Return True for each block whose true labeling is allowed, (n_blocks,)."""
         layout = laid_out(self.layout, len(self.codes))
-        return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
+        return inference.allowed(self.structure, self.codes, layout, self.n_labels)
 
     def competitors(self, rows: Rows = ALL_ROWS) -> Competitors:
         """Return the true labels and costs of some rows."""
@@ -121,7 +120,7 @@ class BoundStructure:
     ) -> Separation:
         """Return the loss-augmented argmax of each block."""
         known = laid_out(layout, len(competitors))
-        return checked_structure.separated(self.structure, competitors, found, pairwise, known)
+        return inference.separated(self.structure, competitors, found, pairwise, known)
 
     def as_fractional(self, chosen: Separation, layout: Layout) -> Separation:
         """Return the labelings in fractional form; whole labels have the fraction 1."""
@@ -156,10 +155,10 @@ class BoundStructure:
         return chosen.features @ pairwise - true_score
 
     def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
-        return checked_structure.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
+        return inference.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
-        return checked_structure.features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
+        return inference.features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
 
     def predict(
         self, scores: np.ndarray, pairwise: np.ndarray | None = None, layout: Layout | None = None
@@ -176,7 +175,7 @@ class BoundStructure:
     ) -> Decoding:
         """Return the best labeling other than `codes`, and an upper bound of its score."""
         known = laid_out(layout, len(codes))
-        return checked_structure.runner_up(self.structure, potentials, codes, pairwise, known)
+        return inference.runner_up(self.structure, potentials, codes, pairwise, known)
 
     def most_wrong(
         self,
@@ -187,9 +186,7 @@ class BoundStructure:
         layout: Layout,
     ) -> np.ndarray:
         """Bound the number of wrong rows in a sufficient labeling of each block."""
-        return checked_structure.most_wrong(
-            self.structure, potentials, codes, thresholds, pairwise, layout
-        )
+        return inference.most_wrong(self.structure, potentials, codes, thresholds, pairwise, layout)
 
 
 def predicted(
@@ -206,9 +203,9 @@ def predicted(
     if layout is not None:
         check_layout(layout, len(scores))
     known = laid_out(layout, len(scores))
-    potentials = checked_structure.functions(structure, n_labels).scores(scores)
+    potentials = inference.functions(structure, n_labels).scores(scores)
     weights = np.zeros(0) if pairwise is None else pairwise
-    return checked_structure.decoded(structure, potentials, weights, known).labels
+    return inference.decoded(structure, potentials, weights, known).labels
 
 
 def check_layout(layout: Layout, n_rows: int) -> None:

@@ -12,8 +12,7 @@ from ..utils.parameters import check_number
 from ..utils.ties import first_best
 from .base import Structure
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, LabelFunctions, Separation
-from .layout import Layout
+from .decodings import Competitors, Decoding, LabelFunctions, Layout, Separation
 
 _ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 

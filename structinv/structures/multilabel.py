@@ -13,9 +13,8 @@ from sklearn.base import clone
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from .base import Structure
-from .decodings import Decoding, LabelFunctions
+from .decodings import Decoding, LabelFunctions, Layout
 from .example_blocks import Reader, check_no_mask, kind_of
-from .layout import Layout
 
 
 class Multilabel(Structure):

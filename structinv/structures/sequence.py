@@ -11,8 +11,7 @@ from sklearn.base import clone
 
 from ..utils.jit import njit
 from .base import Structure
-from .decodings import Decoding
-from .layout import Layout
+from .decodings import Decoding, Layout
 
 
 class Sequence(Structure):

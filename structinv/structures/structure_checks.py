@@ -12,9 +12,8 @@ import numpy as np
 from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
-from .checked_structure import decoded, pairwise_score
-from .decodings import Competitors, Decoding, Separation
-from .layout import Layout
+from .decodings import Competitors, Decoding, Layout, Separation
+from .inference import decoded, pairwise_score
 
 # Relative tolerance for rounding errors.
 _TOLERANCE = 1e-9

@@ -11,7 +11,7 @@ from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Structure
-from ..structures.checked_structure import decoded
+from ..structures.inference import decoded
 from ..utils.matrices import ALL_ROWS, Rows, count
 from .base import join
 from .one_change_search import MOST_LABELS, JointViolation, OneChangeSearch

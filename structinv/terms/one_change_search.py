@@ -13,7 +13,7 @@ from ..oracles.query import WEIGHTS_AT_ONCE
 from ..spaces.base import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure
-from ..structures.checked_structure import decoded
+from ..structures.inference import decoded
 from ..utils.matrices import Matrix, Rows, row_sizes, stack
 
 # Maximum number of labels for a search over all labelings, if the members of S(x) are not listed.
