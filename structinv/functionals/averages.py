@@ -62,20 +62,9 @@ class LocalAverage(Functional):
         check_integer("n_nodes", self.n_nodes)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        minus = Values(X).scaled(-1.0)
-        variance = float(self.width) ** 2
-        if kernel.noise_averaged(variance, X.shape[1]) is not None:
-            return [Values(X, blur=variance), minus]
-        if int(self.n_nodes) ** X.shape[1] > MOST_NODES:
-            raise ValueError(
-                f"LocalAverage has no closed form for {kernel!r}, and quadrature with n_nodes="
-                f"{self.n_nodes} in {X.shape[1]} features takes more than {MOST_NODES} nodes per row: "
-                "use a Gaussian kernel, or fewer nodes"
-            )
-        grid, weights = nodes(int(self.n_nodes), X.shape[1])
-        around = (X[:, None, :] + float(self.width) * grid).reshape(-1, X.shape[1]).astype(X.dtype)
-        mix = sp.kron(sp.identity(len(X)), weights[None, :], format="csr")
-        return [Values(around, mix), minus]
+        no_axes = np.zeros((len(X), 0, X.shape[1]))
+        average = averaged("LocalAverage", X, kernel, no_axes, float(self.width), int(self.n_nodes))
+        return [average, Values(X).scaled(-1.0)]
 
 
 class VicinalAverages(Functional):
@@ -155,25 +144,8 @@ class VicinalAverages(Functional):
             spreads_of(self.spread, tangents_of(self.oracle, X[:1]).shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        axes, variance = self._axes(X), float(self.noise) ** 2
-        if variance > 0 and kernel.noise_averaged(variance, X.shape[1]) is None:
-            per_feature = float(self.noise) * np.eye(X.shape[1])
-            noise_axes = np.broadcast_to(per_feature, (len(X), *per_feature.shape))
-            axes = np.concatenate([axes, noise_axes], axis=1)
-            variance = 0.0
-        n_axes = axes.shape[1]
-        if int(self.n_nodes) ** n_axes > MOST_NODES:
-            raise ValueError(
-                f"VicinalAverages has no closed form for {kernel!r} along {n_axes} directions, and "
-                f"quadrature with n_nodes={self.n_nodes} takes more than {MOST_NODES} nodes per row: "
-                "use fewer nodes or tangents"
-            )
-        if n_axes == 0:
-            return [Values(X, blur=variance)]
-        grid, weights = nodes(int(self.n_nodes), n_axes)
-        around = (X[:, None, :] + grid @ axes).reshape(-1, X.shape[1]).astype(X.dtype)
-        mix = sp.kron(sp.identity(len(X)), weights[None, :], format="csr")
-        return [Values(around, mix, variance)]
+        axes = self._axes(X)
+        return [averaged("VicinalAverages", X, kernel, axes, float(self.noise), int(self.n_nodes))]
 
     def _axes(self, X: np.ndarray) -> np.ndarray:
         """Return tangents times their spreads, (n, J, d), without those with spread 0."""
@@ -182,6 +154,33 @@ class VicinalAverages(Functional):
         tangents = tangents_of(self.oracle, X)
         spreads = spreads_of(self.spread, tangents.shape[1])
         return tangents[:, spreads > 0] * spreads[spreads > 0][:, None]
+
+
+def averaged(
+    name: str, X: np.ndarray, kernel: Kernel, axes: np.ndarray, noise: float, n_nodes: int
+) -> Values:
+    """Return averages of f over normal distributions around rows.
+
+    Along axes they are quadratures. Noise has a closed form, or adds one axis per feature.
+
+    Shapes: `X` (n, d), `axes` (n, J, d).
+    """
+    variance = noise**2
+    if variance > 0 and kernel.noise_averaged(variance, X.shape[1]) is None:
+        noise_axes = np.broadcast_to(noise * np.eye(X.shape[1]), (len(X), X.shape[1], X.shape[1]))
+        axes, variance = np.concatenate([axes, noise_axes], axis=1), 0.0
+    n_axes = axes.shape[1]
+    if n_axes == 0:
+        return Values(X, blur=variance)
+    if n_nodes**n_axes > MOST_NODES:
+        raise ValueError(
+            f"{name} has no closed form for {kernel!r} here, and quadrature with n_nodes={n_nodes} in "
+            f"{n_axes} directions takes more than {MOST_NODES} nodes per row: use fewer nodes or "
+            "tangents, or a Gaussian kernel"
+        )
+    grid, weights = nodes(n_nodes, n_axes)
+    around = (X[:, None, :] + grid @ axes).reshape(-1, X.shape[1]).astype(X.dtype)
+    return Values(around, sp.kron(sp.identity(len(X)), weights[None, :], format="csr"), variance)
 
 
 def nodes(size: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -122,18 +122,7 @@ class Folded(Kernel):
         return total
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return the constant of `kernel`; penalties only decrease distances.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Number of features, for constants that depend on it.
-
-        Returns
-        -------
-        float
-            The constant.
-        """
+        # Penalties only decrease distances.
         return self.kernel.lipschitz(n_features)
 
     def _equations(self) -> _Equations:

@@ -290,14 +290,10 @@ class Gradients(Part):
 
     Atom ``i * n_chosen + p`` is the derivative at point i by the p-th chosen feature.
 
+    The other parameters and attributes are those of :class:`structinv.functionals.Values`.
+
     Parameters
     ----------
-    points : ndarray of shape (u, n_features)
-        Points of the values or derivatives.
-    mix : CSR matrix of shape (size, n_atoms), optional
-        Weights of the entries in each functional; by default the identity.
-    blur : float, default=0.0
-        Variance of Gaussian noise; f is averaged over it first.
     features : ndarray of int of shape (n_chosen,), optional
         Numbers of the chosen features; by default all.
 
@@ -365,14 +361,10 @@ class Derivatives(Part):
 
     Atom ``i * t + k`` is the derivative at point i along the k-th of its t directions.
 
+    The other parameters and attributes are those of :class:`structinv.functionals.Values`.
+
     Parameters
     ----------
-    points : ndarray of shape (u, n_features)
-        Points of the values or derivatives.
-    mix : CSR matrix of shape (size, n_atoms), optional
-        Weights of the entries in each functional; by default the identity.
-    blur : float, default=0.0
-        Variance of Gaussian noise; f is averaged over it first.
     directions : ndarray of shape (u, t, n_features)
         Directions of each point.
 
@@ -427,14 +419,10 @@ class Derivatives(Part):
 class SecondDerivatives(Part):
     """Second derivatives of f at points, along two directions per point.
 
+    The other parameters and attributes are those of :class:`structinv.functionals.Values`.
+
     Parameters
     ----------
-    points : ndarray of shape (u, n_features)
-        Points of the values or derivatives.
-    mix : CSR matrix of shape (size, n_atoms), optional
-        Weights of the entries in each functional; by default the identity.
-    blur : float, default=0.0
-        Variance of Gaussian noise; f is averaged over it first.
     left, right : ndarray of shape (u, n_features)
         First and second direction of each point.
 

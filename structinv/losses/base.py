@@ -254,12 +254,10 @@ class MoreauEnvelope(ScalarLoss):
 
     @property
     def lower_bound(self) -> float:  # type: ignore[override]
-        """Lower bound of the loss."""
         return self.loss.lower_bound
 
     @property
     def of_margins(self) -> bool:  # type: ignore[override]
-        """True if the loss is a loss of a margin."""
         return self.loss.of_margins
 
     def validate(self) -> None:

@@ -28,12 +28,10 @@ class Affine(ScalarLoss):
 
     @property
     def lower_bound(self) -> float:  # type: ignore[override]
-        """Lower bound of the loss."""
         return self.loss.lower_bound
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
-        """True if the loss is smooth."""
         return self.loss.smooth
 
     def validate(self) -> None:
@@ -79,7 +77,6 @@ class Affine(ScalarLoss):
 
     @property
     def has_slopes(self) -> bool:  # type: ignore[override]
-        """True if the loss has a derivative."""
         return self.loss.has_slopes
 
     def expression(self, u):
@@ -114,17 +111,14 @@ class ConcatenatedLoss(ScalarLoss):
 
     @property
     def lower_bound(self) -> float:  # type: ignore[override]
-        """Smallest lower bound of the losses."""
         return min(loss.lower_bound for loss in self.losses)
 
     @property
     def has_slopes(self) -> bool:  # type: ignore[override]
-        """True if all losses have a derivative."""
         return all(loss.has_slopes for loss in self.losses)
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
-        """True if all losses are smooth."""
         return all(loss.smooth for loss in self.losses)
 
     def validate(self) -> None:

@@ -50,23 +50,6 @@ class CvxpyLoss(ScalarLoss):
             raise TypeError(f"function must be callable as function(expression), got {self.function!r}")
 
     def expression(self, u: Any) -> Any:
-        """Return the expression of the function.
-
-        Parameters
-        ----------
-        u : cvxpy.Expression
-            Arguments.
-
-        Returns
-        -------
-        cvxpy.Expression
-            Values.
-
-        Raises
-        ------
-        ValueError
-            If the expression is not convex, or has another shape than `u`.
-        """
         values = self.function(u)
         if not values.is_convex() or values.shape != u.shape:
             raise ValueError(
@@ -82,18 +65,6 @@ class CvxpyLoss(ScalarLoss):
         return np.reshape(self.function(cp.Constant(u.ravel())).value, u.shape)
 
     def derivative(self, u):
-        """Raise NotImplementedError.
-
-        Parameters
-        ----------
-        u : ndarray
-            Ignored.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
         raise NotImplementedError("CvxpyLoss has no derivative: use it in Representer(method='cvxpy')")
 
     def domain(self):
