@@ -13,7 +13,7 @@ import structinv
 from structinv import InvariantLinearSVC
 from structinv.cli import data
 from structinv.datasets import make_mail_like
-from structinv.estimators.row_inputs import block_sizes
+from structinv.estimators.inputs import block_sizes
 from structinv.rows import RowFolder, RowWriter
 from structinv.terms.blockwise_term import BlockSizes
 

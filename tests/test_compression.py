@@ -15,7 +15,7 @@ import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
 from structinv.dual.base import never
 from structinv.dual.member_state import MemberState
-from structinv.estimators import compression
+from structinv.estimators import support_vectors
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, psd_corrected
 from structinv.oracles import Identity, Shifts
@@ -325,7 +325,7 @@ def press(*_):
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interrupt):
     X, y = strokes(3, 30)
-    monkeypatch.setattr(compression, "moved_points", press)
+    monkeypatch.setattr(support_vectors, "moved_points", press)
     model = clone(fitted()).set_params(max_support_vectors=15, on_interrupt=on_interrupt)
     ends = pytest.raises(KeyboardInterrupt) if on_interrupt == "raise" else nullcontext()
     with ends:

@@ -13,7 +13,7 @@ from structinv.oracles.third_party import bind
 from structinv.oracles.words.word_edits import RowEdits
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
-from structinv.spaces.tensor_rows import TensorRows
+from structinv.spaces.explicit_space import TensorRows
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import csr

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.estimators.row_inputs import are_plain
+from structinv.estimators.inputs import are_plain
 from structinv.utils.matrices import contiguous_read_only, interleave, products, short_indices, take
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.row_inputs import block_sizes
+from structinv.estimators.inputs import block_sizes
 from structinv.oracles import Box, FDrop, Shifts
 from structinv.rows.sources import MatrixRows
 from structinv.solvers import BMRM, Pegasos

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 
 from structinv import OrbitRidge
-from structinv.estimators import ridge_systems
+from structinv.estimators import ridge
+from structinv.estimators.ridge import ridge_path
 from structinv.kernels import Gaussian
 
 ROUTES = {"factors": (1e-3, 0.1, 2.0), "eigenvectors": (1e-3, 1e-2, 0.05, 0.1, 0.5, 1.0, 2.0)}
@@ -78,7 +79,7 @@ def test_both_routes_and_the_definition_agree(seed, n, exponents, intercept):
     root = rng.standard_normal((n, 3))
     gram, targets = root @ root.T, rng.standard_normal((n, 2))
     weights = rng.uniform(0.1, 3.0, n)
-    path = ridge_systems.ridge_path(gram.copy(), targets, weights, alphas, intercept)
+    path = ridge_path(gram.copy(), targets, weights, alphas, intercept)
     for number, alpha in enumerate(alphas):
         bordered = np.zeros((n + 1, n + 1))
         bordered[:n, :n] = gram + np.diag(alpha / weights)
@@ -175,7 +176,7 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
         OrbitRidge().fit(X, y, -np.ones(len(X)))
     fitted = OrbitRidge().fit(X, y)
     before = fitted.predict(X)
-    monkeypatch.setattr(ridge_systems, "eigh", None)
+    monkeypatch.setattr(ridge, "eigh", None)
     monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 100.0)
     with pytest.raises(MemoryError, match="ridge regression with 18 samples .*: use fewer samples"):
         fitted.fit(X, y)

@@ -28,7 +28,7 @@ from structinv.datasets import make_mail_like
 from structinv.dual import dual_state
 from structinv.dual.block_state import BlockState, PackedStore
 from structinv.dual.case import Case
-from structinv.estimators.row_inputs import as_bytes, block_sizes
+from structinv.estimators.inputs import as_bytes, block_sizes
 from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity
 from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows
 from structinv.rows.reading import read_ahead
@@ -39,7 +39,7 @@ from structinv.structures import Binary
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
-from structinv.utils import passes
+from structinv.utils import printing
 from structinv.utils.row_arrays import join_rows, put_rows, take_rows, zero_rows
 
 from .covering import slow_unless
@@ -698,7 +698,7 @@ class TestMemoryLimit:
         assert stores[-1].on_disk == 0
         assert stores[-1].in_memory > 0
         sizes = BlockSizes(values=SMALL, packed=2000)
-        monkeypatch.setattr("structinv.estimators.linear_machine.block_sizes", lambda *_: sizes)
+        monkeypatch.setattr("structinv.estimators.linear.block_sizes", lambda *_: sizes)
         tight = InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
         assert stores[-1].in_memory <= 2000
         assert stores[-1].on_disk > 2000
@@ -709,7 +709,7 @@ class TestMemoryLimit:
         model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y)
         before = model.coef_.copy()
         sizes = BlockSizes(values=SMALL, packed=0)
-        monkeypatch.setattr("structinv.estimators.linear_machine.block_sizes", lambda *_: sizes)
+        monkeypatch.setattr("structinv.estimators.linear.block_sizes", lambda *_: sizes)
         count, write = [0], Path.write_bytes
 
         def fails(self, content):
@@ -795,17 +795,17 @@ class TestProgress:
     def clock(self, monkeypatch):
         """Return a clock that advances by a second per call."""
         seconds = iter(range(10**6))
-        monkeypatch.setattr(passes.time, "perf_counter", lambda: float(next(seconds)))
+        monkeypatch.setattr(printing.time, "perf_counter", lambda: float(next(seconds)))
 
     def test_a_pass_is_told_of_now_and_then(self, clock):
         told = []
-        with passes.passes_shown_by(lambda *what: told.append(what), 3.0):
+        with printing.passes_shown_by(lambda *what: told.append(what), 3.0):
             for _ in range(2):
                 for done in range(9):
-                    passes.report_pass(done, 8)
+                    printing.report_pass(done, 8)
         # A second a row.
         assert told == 2 * [(3 / 8, 5.0), (6 / 8, 2.0)]
-        passes.report_pass(0, 8), passes.report_pass(4, 8)
+        printing.report_pass(0, 8), printing.report_pass(4, 8)
         assert len(told) == 4
 
     def test_a_loud_fit_prints_what_is_left(self, monkeypatch, capsys):

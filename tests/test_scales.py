@@ -20,7 +20,7 @@ from structinv import (
     InvariantSVR,
     RepresenterClassifier,
 )
-from structinv.estimators.uninformative_fits import nothing_learned, scale_of_columns
+from structinv.estimators.advice import nothing_learned, scale_of_columns
 from structinv.oracles import Box, Budget, Ellipsoid, FDrop, Identity
 from structinv.rows import SlicedRows
 from structinv.solvers import (

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 from structinv import InvariantLinearSVC, InvariantLinearSVR, InvariantSVC, select_changes
 from structinv.datasets import make_mail_like
-from structinv.estimators.row_inputs import block_sizes
+from structinv.estimators.inputs import block_sizes
 from structinv.oracles import Box, FDrop
 from structinv.rows import RowFolder, RowWriter, SomeRows
 from structinv.rows.sources import MatrixRows

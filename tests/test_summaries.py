@@ -25,7 +25,7 @@ from structinv.certificates.certificate import worst_change
 from structinv.inspection import explain_edit, security_curve
 from structinv.oracles import Box, FDrop, Identity
 from structinv.structures import Binary, Sequence
-from structinv.utils import html
+from structinv.utils.summaries import escaped, marked
 
 X = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 1.0], [0.0, 3.0, 1.0], [1.0, 2.0, 0.0]] * 5)
 Y = np.array(["bad", "bad", "good", "good"] * 5)
@@ -283,13 +283,13 @@ def test_parts_of_texts_join_to_both_texts(edit):
 
 
 def test_hidden_characters_are_shown():
-    assert html.escaped("a\u202eb\u200bc\x00") == "a\\u202eb\\u200bc\\x00"
+    assert escaped("a\u202eb\u200bc\x00") == "a\\u202eb\\u200bc\\x00"
     family = "\U0001f468\u200d\U0001f469"
-    assert html.escaped(f"é\n{family}") == f"é\n{family}"
+    assert escaped(f"é\n{family}") == f"é\n{family}"
 
 
 def test_marks_do_not_depend_on_colors():
-    tree = parsed(html.marked([("kept", "a "), ("deleted", "b"), ("inserted", "c"), ("inserted", "")]))
+    tree = parsed(marked([("kept", "a "), ("deleted", "b"), ("inserted", "c"), ("inserted", "")]))
     assert [(each.tag, each.text) for each in tree.find("p")] == [("del", "[-b-]"), ("ins", "{+c+}")]
 
 

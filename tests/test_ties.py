@@ -26,7 +26,7 @@ from structinv.oracles import (
 from structinv.oracles.third_party import bind
 from structinv.report.writing import _chosen
 from structinv.structures.classes import Multiclass
-from structinv.utils.ties import TIES, best_first, first_best
+from structinv.utils.matrices import TIES, best_first, first_best
 
 NOISE = [2.0**-52 * np.random.default_rng(seed).integers(-9, 10, size=9) for seed in range(6)]
 

@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantTextClassifier, certify, report, select_changes
-from structinv.estimators.unknown_texts import share_of_unknown_tokens
+from structinv.estimators.text import share_of_unknown_tokens
 from structinv.oracles import FDrop, TokenEdits
 
 from .test_cli import run, succeed

@@ -20,11 +20,10 @@ from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
 from ..structures.decodings import Competitors, Decoding, laid_out
 from ..structures.inference import decoded
-from ..terms.scenarios import scenarios_of
+from ..terms.worst_case import scenarios_of
 from ..utils.exceptions import TextEditsWarning
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, first_best, pick, squared_lengths, stack, take
 from ..utils.summaries import Table, Tabulated, how_many, named_values, number_of, one_line, share
-from ..utils.ties import first_best
 
 # Tolerance for rows of length 1.
 UNIT = 1e-5

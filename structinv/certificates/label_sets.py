@@ -13,12 +13,11 @@ from ..oracles.listed_changes import listed
 from ..oracles.support import rounding_bound
 from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
-from ..spaces.rounding import output_rounding
+from ..spaces.kernel_tiles import output_rounding
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.inference import decoded
-from ..terms.one_change import check_one_change
-from ..terms.one_change_search import MOST_LABELS, OneChangeSearch
+from ..terms.one_change import MOST_LABELS, OneChangeSearch, check_one_change
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
 from .certificate import SAME, WorstChange, joined, margins_at, rounding_of_sums
 

@@ -13,8 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from .. import __version__
 from ..certificates.certificate import described
-from ..estimators.row_inputs import some_rows
-from ..estimators.target_labels import label_name
+from ..estimators.inputs import label_name, some_rows
 from ..inspection import explain_edit
 from ..oracles.combinators import OnlyFor
 from ..oracles.images.image_maps import ImageShape

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 
 from ..estimators import InvariantStructuredSVC
 from ..estimators.base import InvariantEstimator
-from ..estimators.target_labels import label_name
+from ..estimators.inputs import label_name
 from ..oracles import Identity, InvarianceOracle
 from ..other_models.layers import layers
 from ..persistence.model_files import read_model

@@ -12,8 +12,7 @@ import typer
 
 from ..datasets.conll import conll_bytes
 from ..estimators import InvariantStructuredSVC
-from ..estimators.row_inputs import in_blocks
-from ..estimators.target_labels import label_name
+from ..estimators.inputs import in_blocks, label_name
 from ..model_selection import span_scores
 from ..model_selection.entity_scores import are_spans
 from ..other_models import certify

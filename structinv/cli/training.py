@@ -11,9 +11,8 @@ from sklearn.model_selection import FixedThresholdClassifier, StratifiedShuffleS
 from sklearn.utils import _safe_indexing
 
 from ..estimators import InvariantLinearSVC, InvariantStructuredSVC, InvariantTextClassifier
-from ..estimators.row_inputs import as_bytes
-from ..estimators.target_labels import label_name
-from ..estimators.unknown_texts import without_warnings_of_unknown_texts
+from ..estimators.inputs import as_bytes, label_name
+from ..estimators.text import without_warnings_of_unknown_texts
 from ..inspection.detection import ROUNDING, positive_label, threshold_at, without_edits
 from ..oracles import REGISTRY, Identity
 from ..other_models.thresholds import with_threshold_zero

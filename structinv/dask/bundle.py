@@ -11,7 +11,7 @@ import numpy as np
 from ..solvers.base import Bounds, Solver, Start
 from ..spaces.base import Element, Space
 from ..terms import Objective
-from ..terms.base import OutOfTime, Term
+from ..terms.objective import OutOfTime, Term
 from ..terms.planes import Planes, WorkingSet
 from ..utils.matrices import ALL_ROWS, Rows
 from .cluster import Call, Cluster, is_late

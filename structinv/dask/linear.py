@@ -12,20 +12,24 @@ from sklearn.metrics import accuracy_score
 
 from ..certificates import Certificate, PredictionBounds
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
-from ..estimators.linear_machine import LinearMachine
-from ..estimators.parameters import check_oracle_type
-from ..estimators.problem import Problem
+from ..estimators.base import Problem
+from ..estimators.inputs import (
+    check_one_kind,
+    check_oracle_type,
+    check_targets,
+    class_factors,
+    for_oracle,
+    learn_shape,
+)
+from ..estimators.linear import LinearMachine
 from ..estimators.regressor import as_targets, refuse_targets
-from ..estimators.row_inputs import for_oracle, learn_shape
-from ..estimators.target_labels import check_one_kind, check_targets, class_factors
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..spaces import ExplicitSpace
 from ..structures import Regression
-from .collections import refuse_bags, refuse_blocks
+from .collections import DistributedRows, refuse_bags, refuse_blocks
 from .machine import DaskMachine, check_positive, n_given, result_of
 from .partition import Block, checked_block, checked_rows
-from .rows import DistributedRows
 
 
 class DaskLinearMachine(DaskMachine, LinearMachine):

@@ -17,20 +17,20 @@ from dask.delayed import Delayed, delayed
 from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.base import InvariantEstimator
+from ..estimators.advice import linear_functions
+from ..estimators.base import InvariantEstimator, Problem
 from ..estimators.fit_progress import with_callbacks
-from ..estimators.problem import Problem
-from ..estimators.resource_estimates import linear_functions
-from ..estimators.row_inputs import check_suits
+from ..estimators.inputs import check_suits
 from ..oracles import InvarianceOracle
 from ..solvers import BMRM, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..terms import Objective
-from ..utils.fitted_state import learned_attributes
+from ..utils.parameters import learned_attributes
 from ..utils.resources import check_memory
 from .bundle import MultiCutBundle, PartitionedTerm
 from .cluster import find_client
 from .collections import (
+    DistributedRows,
     as_array,
     check_width,
     cut_like,
@@ -40,7 +40,6 @@ from .collections import (
     precision,
 )
 from .partition import Recipe, errors_of, refuse_other_indices, widened
-from .rows import DistributedRows
 
 
 class DaskMachine(InvariantEstimator):

@@ -13,10 +13,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from ..estimators.parameters import checked_weights
-from ..estimators.problem import Problem
-from ..estimators.row_inputs import canonical
-from ..estimators.target_labels import one_a_row
+from ..estimators.base import Problem
+from ..estimators.inputs import canonical, checked_weights, one_a_row
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..terms import WorstCase

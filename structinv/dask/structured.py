@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from ..certificates import Certificate
 from ..estimators import InvariantStructuredSVC
+from ..estimators.base import Problem
 from ..estimators.example_machine import Examples, read_examples
 from ..estimators.fit_progress import with_callbacks
-from ..estimators.problem import Problem
 from ..estimators.tokens import TokenVectorizer
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
@@ -25,10 +25,9 @@ from ..structures.bound import encode_labels
 from ..structures.example_blocks import flat_labels, sorted_classes
 from ..terms import Objective
 from ..utils.matrices import Matrix
-from .collections import as_array, has_rows
+from .collections import DistributedRows, as_array, has_rows
 from .machine import DaskMachine, empty_result, n_given
 from .partition import Block, Recipe
-from .rows import DistributedRows
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..spaces.base import Element, Space
-from ..terms.base import OutOfTime, never
+from ..terms.objective import OutOfTime, never
 from ..terms.planes import WorkingSet
 from ..utils.matrices import Matrix
 from ..utils.row_arrays import Arrays, fitting

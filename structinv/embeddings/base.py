@@ -21,9 +21,8 @@ from ..oracles.changes import Changes
 from ..oracles.columns import check_strings, with_numbers
 from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.listed_changes import averaged, check_n_draws, check_seed
-from ..utils.fitted_state import restored_on_error
 from ..utils.matrices import Matrix, check_indices, dense, refuse_half_or_masked
-from ..utils.parameters import check_number, columns_of
+from ..utils.parameters import check_number, columns_of, restored_on_error
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:

@@ -19,8 +19,7 @@ from ..oracles.changes import Changes
 from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..utils import plugins
-from ..utils.fitted_state import restored_on_error
-from ..utils.parameters import check_integer, check_number
+from ..utils.parameters import check_integer, check_number, restored_on_error
 from .base import checked_random, checked_rows
 from .nystroem import LANDMARKS, inverse_root
 from .patch_grid import (

@@ -2,11 +2,9 @@
 
 from .custom_structured import CustomStructuredSVC
 from .explain_solver import explain_solver
-from .kernel_classifier import InvariantSVC
-from .kernel_regressor import InvariantSVR
-from .laplacian import LapSVC
+from .kernel import InvariantSVC, InvariantSVR
 from .linear import InvariantLinearSVC, InvariantLinearSVR
-from .representer_classifier import RepresenterClassifier
+from .representer_classifier import LapSVC, RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge
 from .structured import InvariantStructuredSVC

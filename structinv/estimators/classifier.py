@@ -16,12 +16,16 @@ from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import BoundStructure, check_cost, check_rescaling, predicted
 from ..terms import Objective
 from ..utils.matrices import Matrix
-from .base import InvariantEstimator
-from .parameters import check_oracle_type, checked_weights
-from .problem import HINGE, Problem, check_margin_loss, check_two_classes
-from .row_inputs import sample_of
-from .target_labels import check_targets, class_factors, one_label_a_row
-from .uninformative_fits import warn_if_uninformative
+from .advice import warn_if_uninformative
+from .base import HINGE, InvariantEstimator, Problem, check_margin_loss, check_two_classes
+from .inputs import (
+    check_oracle_type,
+    check_targets,
+    checked_weights,
+    class_factors,
+    one_label_a_row,
+    sample_of,
+)
 
 
 class LabelingEstimator(ClassifierMixin, InvariantEstimator):

@@ -17,11 +17,10 @@ from ..terms import Objective
 from ..terms.joint_feature import JointFeature
 from ..utils.matrices import squared_lengths
 from ..utils.resources import check_memory
-from .base import InvariantEstimator
+from .advice import linear_functions
+from .base import InvariantEstimator, Problem
 from .example_machine import PLANES_OF_AN_EXAMPLE, solver_for
 from .fit_progress import with_callbacks
-from .problem import Problem
-from .resource_estimates import linear_functions
 
 
 @dataclass(eq=False, repr=False)

@@ -28,11 +28,9 @@ from ..structures.example_blocks import (
 from ..terms import Objective
 from ..utils.matrices import ALL_ROWS, Matrix, check_indices, independent, squared_lengths
 from ..utils.parameters import check_number
-from .parameters import check_oracle_type
-from .problem import Problem
-from .row_inputs import for_oracle
+from .base import Problem
+from .inputs import check_oracle_type, class_factors, for_oracle
 from .support_vectors import SupportVectorMachine
-from .target_labels import class_factors
 from .tokens import TokenVectorizer, are_tokens, can_be_tokens
 
 # Expected number of planes per example.

@@ -12,8 +12,7 @@ from ..dual import refusals
 from ..solvers import FrankWolfe, Solver
 from ..terms import WorstCase
 from ..terms.blockwise_term import BlockwiseTerm
-from ..utils.html import paragraphs
-from ..utils.summaries import Table
+from ..utils.summaries import Table, paragraphs
 from .base import InvariantEstimator
 
 

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 from ..solvers import Solution
 from ..solvers.loop import Interrupts, interrupts
 from ..solvers.stopping import Progress
-from ..utils.fitted_state import learned_attributes, restorer
+from ..utils.parameters import learned_attributes, restorer
 from ..utils.printing import print_line
 
 Result = TypeVar("Result")

@@ -29,10 +29,9 @@ from ..spaces.kernel_tiles import expand
 from ..terms import Penalty, WorstCase
 from ..utils.parameters import check_number
 from ..utils.resources import check_memory
+from .advice import named
 from .base import InvariantEstimator
-from .parameters import as_loss
-from .resource_estimates import named
-from .row_inputs import name_of_part, shaped
+from .inputs import as_loss, name_of_part, shaped
 
 # Number of functions that a solver stores, for `estimate_memory`.
 FUNCTIONS_AT_ONCE = 4

@@ -14,13 +14,16 @@ from ..solvers.pegasos import Stream
 from ..terms import Objective
 from ..utils.jit import Stopwatch
 from ..utils.matrices import refuse_masked
-from .parameters import check_oracle_type, checked_weights
-from .resource_estimates import linear_functions
-from .row_inputs import (
+from .advice import linear_functions
+from .inputs import (
     as_bytes,
     block_sizes,
+    check_oracle_type,
     check_shape,
     check_source,
+    check_targets,
+    checked_weights,
+    class_factors,
     for_oracle,
     in_blocks,
     labeled_rows,
@@ -29,7 +32,6 @@ from .row_inputs import (
     shaped,
     source_for_oracle,
 )
-from .target_labels import check_targets, class_factors
 
 
 def check_streams(estimator: Any) -> bool:

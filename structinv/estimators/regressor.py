@@ -18,12 +18,9 @@ from ..structures import Regression
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
-from .base import InvariantEstimator
-from .parameters import checked_weights
-from .problem import Problem
-from .row_inputs import in_blocks
-from .target_labels import one_a_row
-from .uninformative_fits import FittedRegression, warn_if_unexplained
+from .advice import FittedRegression, warn_if_unexplained
+from .base import InvariantEstimator, Problem
+from .inputs import checked_weights, in_blocks, one_a_row
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):

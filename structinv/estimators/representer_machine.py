@@ -26,6 +26,8 @@ from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from ..terms import Objective, Penalty, Term
 from ..utils.parameters import check_boolean, check_number
+from .base import Problem
+from .inputs import as_loss, checked_weights, flat_rows, shaped
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,
@@ -34,9 +36,6 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import as_loss, checked_weights
-from .problem import Problem
-from .row_inputs import flat_rows, shaped
 
 # Copies of the Gram matrix in memory: scaled ones and factors.
 COPIES_OF_A_TABLE = 5

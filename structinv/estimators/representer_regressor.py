@@ -15,12 +15,11 @@ from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
+from .advice import FittedRegression, warn_if_unexplained
+from .base import Problem
 from .fit_progress import labeled_alone
-from .problem import Problem
+from .inputs import as_labels, flat_rows, labels_equal, learn_shape, one_a_row
 from .representer_machine import RepresenterMachine
-from .row_inputs import flat_rows, learn_shape
-from .target_labels import as_labels, labels_equal, one_a_row
-from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 

@@ -25,6 +25,8 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import brief, check_integer
 from ..utils.resources import check_memory
+from .advice import linear_functions, warn_if_uninformative
+from .base import Problem
 from .example_machine import (
     PLANES_OF_AN_EXAMPLE,
     ExampleMachine,
@@ -33,12 +35,9 @@ from .example_machine import (
     solver_for,
 )
 from .fit_progress import with_callbacks
+from .inputs import check_oracle_type
 from .kernel_machine import check_cover, kernel_memory
-from .parameters import check_oracle_type
-from .problem import Problem
-from .resource_estimates import linear_functions
 from .tokens import TokenVectorizer
-from .uninformative_fits import warn_if_uninformative
 
 COSTS = ("hamming", "mean_hamming")
 # Functions that return the worst perturbations of examples, by the name of the term.

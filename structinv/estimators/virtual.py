@@ -24,11 +24,21 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
+from .advice import ResourceEstimateMixin, named, virtual_memory
 from .fit_progress import all_or_nothing, leaving_on_interrupt
-from .parameters import check_on_interrupt, check_oracle_type, checked_weights
-from .resource_estimates import ResourceEstimateMixin, named, virtual_memory
-from .row_inputs import canonical, check_shape, flat_rows, labeled_rows, learn_shape, shaped
-from .target_labels import class_factors, one_label_a_row
+from .inputs import (
+    canonical,
+    check_on_interrupt,
+    check_oracle_type,
+    check_shape,
+    checked_weights,
+    class_factors,
+    flat_rows,
+    labeled_rows,
+    learn_shape,
+    one_label_a_row,
+    shaped,
+)
 
 if TYPE_CHECKING:
     from sklearn.svm import SVC

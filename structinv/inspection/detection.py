@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..certificates.certificate import Certificate
-from ..estimators.target_labels import label_name
-from ..estimators.unknown_texts import without_warnings_of_unknown_texts
+from ..estimators.inputs import label_name
+from ..estimators.text import without_warnings_of_unknown_texts
 from ..oracles import FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, TokenEdits
 from ..oracles.combinators import OnlyFor
 from ..utils.matrices import Matrix

@@ -17,16 +17,14 @@ from ..estimators import (
     InvariantSVC,
     InvariantTextClassifier,
 )
-from ..estimators.target_labels import one_label_a_row
+from ..estimators.inputs import one_label_a_row
 from ..oracles import InvarianceOracle
 from ..oracles.support import rounding_bound
 from ..other_models.layers import check_fitted, layers, names_after
 from ..other_models.thresholds import with_threshold_zero
-from ..utils.html import marked
-from ..utils.matrices import dense
-from ..utils.summaries import Table, Tabulated
+from ..utils.matrices import best_first, dense, first_best
+from ..utils.summaries import Table, Tabulated, marked
 from ..utils.texts import Part, after_edits, as_texts
-from ..utils.ties import best_first, first_best
 
 EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
 # Functions for other models.

@@ -15,11 +15,10 @@ from ..oracles.columns import with_numbers
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
-from ..utils.matrices import dense, refuse_masked
+from ..utils.matrices import dense, first_best, refuse_masked
 from ..utils.parameters import columns_of, in_order
 from ..utils.summaries import number_of
 from ..utils.texts import visible
-from ..utils.ties import first_best
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

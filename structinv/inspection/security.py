@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 
-from ..estimators.target_labels import as_labels
+from ..estimators.inputs import as_labels
 from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
 from ..other_models import certify

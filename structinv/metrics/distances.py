@@ -16,9 +16,9 @@ from ..regions import Region
 from ..regions.base import SquaredDistances, between
 from ..regions.inner_products import fill_table
 from ..utils import plugins
+from ..utils.matrices import best_first, first_best
 from ..utils.parameters import brief, check_boolean, check_integer, columns_of
 from ..utils.resources import check_memory
-from ..utils.ties import best_first, first_best
 
 # Number of distances in memory in `nearest`.
 _AT_ONCE = 2**24

@@ -17,14 +17,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.parameters import check_oracle_type, checked_weights
-from ..estimators.target_labels import (
+from ..estimators.inputs import (
     MISSING,
     as_labels,
+    check_oracle_type,
+    checked_weights,
     labels_equal,
     without_label,
 )
-from ..estimators.unknown_texts import without_warnings_of_unknown_texts
+from ..estimators.text import without_warnings_of_unknown_texts
 from ..inspection.detection import check_max_fpr, detection, positive_label, without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..other_models import certify

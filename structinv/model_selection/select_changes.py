@@ -11,13 +11,13 @@ from sklearn.model_selection import GridSearchCV
 
 from ..estimators import InvariantLinearSVC, InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.row_inputs import refuse_sources
-from ..estimators.unknown_texts import without_warnings_of_unknown_texts
+from ..estimators.inputs import refuse_sources
+from ..estimators.text import without_warnings_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..other_models.layers import opened
 from ..rows import RowSource, SomeRows
+from ..utils.matrices import first_best
 from ..utils.parameters import check_number
-from ..utils.ties import first_best
 from .scorers import certified_accuracy_scorer
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]

@@ -13,9 +13,8 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from ..estimators.inputs import as_labels, check_targets, flat_rows, shaped
 from ..estimators.ridge import OrbitRidge
-from ..estimators.row_inputs import flat_rows, shaped
-from ..estimators.target_labels import as_labels, check_targets
 from ..kernels import Kernel, OrbitMean
 from ..kernels.kernel_names import as_kernel
 from ..oracles import InvarianceOracle

@@ -12,6 +12,7 @@ from ..regions import Region
 from ..structures.bound import check_named_labels
 from ..utils.matrices import (
     ALL_ROWS,
+    TIES,
     Matrix,
     Rows,
     dense_rows,
@@ -23,7 +24,6 @@ from ..utils.matrices import (
     take,
 )
 from ..utils.parameters import brief
-from ..utils.ties import TIES
 from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes

@@ -15,11 +15,11 @@ from ..utils.matrices import (
     Matrix,
     Rows,
     dense_rows,
+    first_best,
     floating,
     row_dots,
     select,
 )
-from ..utils.ties import first_best
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes

@@ -7,8 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from ..utils import plugins
-from ..utils.matrices import Matrix, dense_rows, refuse_masked, resolution
-from ..utils.ties import first_best
+from ..utils.matrices import Matrix, dense_rows, first_best, refuse_masked, resolution
 from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support
 from .changes import Changes

@@ -13,9 +13,18 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from ..utils.jit import njit
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_threads, rounding, take
+from ..utils.matrices import (
+    ALL_ROWS,
+    TIES,
+    Matrix,
+    Rows,
+    dense_rows,
+    floating,
+    in_threads,
+    rounding,
+    take,
+)
 from ..utils.parameters import check_number
-from ..utils.ties import TIES
 from .arguments import check_directions
 from .base import Support
 from .changes import Changes, LinearChanges, draw_names

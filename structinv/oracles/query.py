@@ -10,8 +10,7 @@ import numpy as np
 
 from ..structures.decodings import Competitors
 from ..utils.jit import njit
-from ..utils.matrices import Matrix, Rows, in_threads, interleave, pick, products, stack
-from ..utils.ties import TIES
+from ..utils.matrices import TIES, Matrix, Rows, in_threads, interleave, pick, products, stack
 from .support import rounding_bound
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, row_dots, row_sizes
-from ..utils.ties import TIES
+from ..utils.matrices import TIES, Matrix, row_dots, row_sizes
 
 # Grades of perturbations, as in `InvarianceOracle.discounted`; None without grades.
 Grades: TypeAlias = float | Sequence[float] | None

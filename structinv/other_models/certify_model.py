@@ -18,9 +18,8 @@ from ..certificates.certificate import (
 )
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.parameters import check_oracle_type
-from ..estimators.text import token_edits
-from ..estimators.unknown_texts import warn_of_unknown_texts
+from ..estimators.inputs import check_oracle_type
+from ..estimators.text import token_edits, warn_of_unknown_texts
 from ..oracles import InvarianceOracle
 from ..spaces.explicit_space import OffsetSpace
 from ..terms.worst_case import ROWS_AT_ONCE

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..certificates.certificate import Certificate, WorstChange
 from ..estimators import InvariantTextClassifier
-from ..estimators.target_labels import one_label_a_row
+from ..estimators.inputs import one_label_a_row
 from ..estimators.text import label_margins, may_change, of_labels, to_other_labels, token_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.text.text_edits import STEPS, readers

@@ -11,8 +11,7 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import _get_feature_names, _num_samples
 
 from ..estimators import InvariantTextClassifier
-from ..estimators.row_inputs import flat_rows, for_oracle, shaped
-from ..estimators.target_labels import one_label_a_row
+from ..estimators.inputs import flat_rows, for_oracle, one_label_a_row, shaped
 from ..oracles import InvarianceOracle
 from ..oracles.third_party import bind
 from ..utils.matrices import ALL_ROWS, Matrix, row_dots

@@ -14,7 +14,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from ..estimators.target_labels import label_name
+from ..estimators.inputs import label_name
 from ..utils.matrices import Matrix
 from .affine import Affine
 from .layers import THRESHOLD_KINDS, calibrated_kind, inner_of, layers, opened, transformed

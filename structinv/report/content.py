@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..estimators.target_labels import label_name
-from ..utils.html import Html, escaped
-from ..utils.summaries import Table, percent
-from ..utils.ties import best_first
+from ..estimators.inputs import label_name
+from ..utils.matrices import best_first
+from ..utils.summaries import Html, Table, escaped, percent
 
 # Paragraphs as text, tables, and pictures as HTML.
 Content: TypeAlias = Sequence[str | Table | Html]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..certificates.certificate import Certificate
-from ..estimators.target_labels import label_name
+from ..estimators.inputs import label_name
 from ..oracles import Budget, InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..solvers import Status

@@ -13,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..certificates.certificate import Certificate
-from ..estimators.row_inputs import some_rows
-from ..estimators.target_labels import label_name
-from ..estimators.unknown_texts import (
+from ..estimators.inputs import label_name, some_rows
+from ..estimators.text import (
     share_of_unknown_tokens,
     warn_of_unknown_rows,
     without_warnings_of_unknown_texts,
@@ -25,11 +24,9 @@ from ..inspection.detection import detection_under_all_kinds
 from ..inspection.explanation import Explanation
 from ..inspection.image_displays import worst_cases
 from ..oracles import Identity, InvarianceOracle
-from ..utils.html import marked
-from ..utils.matrices import dense
-from ..utils.summaries import Table, percent
+from ..utils.matrices import best_first, dense
+from ..utils.summaries import Table, marked, percent
 from ..utils.texts import Part, visible
-from ..utils.ties import best_first
 from .content import MOST_FEATURES, Content, feature_table, picture, share
 from .subject import Subject, short_name
 

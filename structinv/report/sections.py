@@ -10,9 +10,8 @@ import numpy as np
 from ..certificates.certificate import Certificate
 from ..oracles import InvarianceOracle
 from ..persistence.model_files import library_versions
-from ..utils.html import Html
 from ..utils.parameters import check_integer
-from ..utils.summaries import Table, how_many, named_values, one_line, percent
+from ..utils.summaries import Html, Table, how_many, named_values, one_line, percent
 from .content import COLORS, Content, interval, picture, share
 from .subject import Subject
 

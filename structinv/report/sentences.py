@@ -12,9 +12,8 @@ import numpy as np
 
 from ..certificates.certificate import Certificate
 from ..oracles import InvarianceOracle
-from ..utils.html import marked
 from ..utils.matrices import dense
-from ..utils.summaries import Table, number_of, percent
+from ..utils.summaries import Table, marked, number_of, percent
 from .content import Content, feature_table, share
 from .subject import Subject
 

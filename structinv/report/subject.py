@@ -12,13 +12,12 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from ..certificates.certificate import Certificate
-from ..estimators.row_inputs import in_blocks
-from ..estimators.target_labels import label_name
+from ..estimators.inputs import in_blocks, label_name
 from ..inspection.detection import without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
-from ..utils.passes import report_pass
+from ..utils.printing import report_pass
 from ..utils.summaries import how_many, number_of, percent
 from ..utils.texts import shortened
 from .content import Content, heading, label_table

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.target_labels import one_a_row
+from ..estimators.inputs import one_a_row
 from ..oracles import Identity
 from ..oracles.images.image_base import ImageOracle
 from ..oracles.images.image_maps import ImageShape, image_shape
@@ -26,10 +26,10 @@ from ..other_models.linear_models import WITHOUT_NAMES
 from ..other_models.text_features import other_edits, warn_of_text_edits
 from ..persistence.model_files import library_versions
 from ..structures import Sequence as SequenceStructure
-from ..utils import html
 from ..utils.files import check_path, check_writable, write_atomically
+from ..utils.matrices import best_first
 from ..utils.parameters import check_integer
-from ..utils.ties import best_first
+from ..utils.summaries import Html, escaped
 from .limits import limits
 from .rows import RowSubject, TextSubject
 from .sections import about, accuracy, check_numbers, margins, parameters, training
@@ -253,7 +253,7 @@ def _template() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     # It also shows characters that are invisible, which autoescape leaves unchanged.
-    environment.filters["shown"] = lambda text: html.Html(html.escaped(text))
+    environment.filters["shown"] = lambda text: Html(escaped(text))
     return environment.get_template("report.html")
 
 

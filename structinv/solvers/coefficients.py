@@ -12,7 +12,7 @@ from ..losses.combined import ConcatenatedLoss
 from ..spaces import RepresenterSpace
 from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective
-from ..terms.base import Coordinates
+from ..terms.objective import Coordinates
 from ..utils.row_arrays import Arrays, fitting
 from .base import Bounds, Start
 

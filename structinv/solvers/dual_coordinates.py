@@ -14,7 +14,7 @@ from ..dual.penalty_state import feasible_slopes
 from ..spaces import RepresenterSpace
 from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective
-from ..terms.base import Coordinates
+from ..terms.objective import Coordinates
 from ..utils.jit import njit
 from ..utils.row_arrays import Arrays
 from .base import Bounds, Start, check_planes

@@ -22,7 +22,7 @@ from ..dual.margin_steps import KINDS
 from ..oracles.finite_oracles import FiniteOracle
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element, Space
-from ..spaces.tensor_rows import TensorRows
+from ..spaces.explicit_space import TensorRows
 from ..terms import Objective, Term, WorstCase
 from ..terms.planes import Planes, PlaneSet
 from ..terms.worst_case import WorstMargin

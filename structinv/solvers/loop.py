@@ -13,7 +13,7 @@ import numpy as np
 
 from ..spaces.base import Element
 from ..terms import Objective, WorstCase
-from ..terms.base import never
+from ..terms.objective import never
 from ..utils.jit import Stopwatch
 from .base import Record, Solution, Solver, Start, Status
 from .stopping import Gap, Progress, Stall, StopRule

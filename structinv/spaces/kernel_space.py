@@ -17,8 +17,7 @@ from ..utils.matrices import Rows, count, dense, pick, scale_rows
 from ..utils.row_arrays import Arrays
 from .atoms import VALUES_AT_ONCE, AtomRows, AtomStore, MemberPool
 from .base import NUMBERS_AT_ONCE, Space
-from .kernel_tiles import SUMMED_AT_ONCE, expand, limited_blas
-from .rounding import kernel_rounding
+from .kernel_tiles import SUMMED_AT_ONCE, expand, kernel_rounding, limited_blas
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle

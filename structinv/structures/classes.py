@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..utils.matrices import Rows
+from ..utils.matrices import Rows, first_best
 from ..utils.parameters import check_number
-from ..utils.ties import first_best
 from .base import Structure
 from .bound import BoundStructure
 from .decodings import Competitors, Decoding, LabelFunctions, Layout, Separation

@@ -1,7 +1,6 @@
 """Objectives: worst-case losses of samples and penalties on functionals."""
 
-from .base import Term
-from .objective import Objective
+from .objective import Objective, Term
 from .one_change import OneChange
 from .penalty import Penalty
 from .worst_case import WorstCase

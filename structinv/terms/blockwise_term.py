@@ -13,8 +13,8 @@ from ..rows.reading import read, read_ahead
 from ..spaces.base import Element, Space
 from ..structures.bound import BoundStructure
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, ranges
-from ..utils.passes import report_pass
-from .base import Term
+from ..utils.printing import report_pass
+from .objective import Term
 from .planes import Planes, sum_of_planes
 from .worst_case import WorstCase
 

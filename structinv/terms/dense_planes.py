@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..spaces.base import Normals, Space
-from ..spaces.tensor_rows import TensorRows
+from ..spaces.explicit_space import TensorRows
 from ..utils.ascent import ascend
 from ..utils.jit import FAST, PLAIN, njit
 from ..utils.matrices import dense
@@ -36,7 +36,7 @@ class _Slots(NamedTuple):
 
 
 class DensePlanes:
-    """Working set of dense planes, with the methods of `WorkingSet` that dual states call.
+    """Working set of dense planes, for the dual states of `WorkingSet`.
 
     A step needs the inner products of the planes of one block only, so there is no Gram matrix of all
     planes. A set may therefore have many blocks.

@@ -14,7 +14,7 @@ from ..oracles.base import InvarianceOracle
 from ..spaces.base import Element, Space
 from ..structures import Custom
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, stack
-from .base import Term, check_weights, join
+from .objective import Term, check_weights, join
 from .planes import Planes
 
 # Number of examples between two checks of the time, and of rows of joint features in memory.

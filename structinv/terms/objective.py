@@ -1,17 +1,266 @@
-"""Objective: half the squared norm plus a sum of terms, with planes and values."""
+"""Objective: half the squared norm plus a sum of terms, the base class of terms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..losses import ScalarLoss
 from ..spaces.base import Element, Space
-from ..utils.matrices import ALL_ROWS
-from .base import OutOfTime, Term, join, never
+from ..utils.matrices import ALL_ROWS, Rows
 from .planes import Planes, sum_of_planes
+
+# Called between portions of work; returns True if the rest must be skipped.
+OutOfTime: TypeAlias = Callable[[], bool]
+
+
+def never() -> bool:
+    """Return False, for runs without a time limit."""
+    return False
+
+
+class Term(ABC):
+    """Base class of terms: sums of weighted convex blocks ``c_b phi_b(f)``.
+
+    Solvers minimize a sum of terms by their cutting planes.
+
+    Shapes: `weights` (n_blocks,), `lower_bounds` (n_blocks,).
+    """
+
+    weights: np.ndarray
+    lower_bounds: np.ndarray
+    # Whether the term has `planes`.
+    has_planes: bool = True
+    # Whether dual states store one plane for the sum of all blocks.
+    planes_are_sums: bool = False
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.weights)
+
+    @property
+    def relaxed(self) -> bool:
+        """True for a relaxed loss, an upper bound of the loss itself; False by default."""
+        return False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the data; double by default."""
+        return np.dtype(np.float64)
+
+    @abstractmethod
+    def validate(self, space: Space) -> None:
+        """Raise ValueError if the term does not support elements of the space.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+        """
+
+    @abstractmethod
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        """Return a plane per block that is tight at `f`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the planes are computed.
+        blocks : slice or array of int, default=all
+            Numbers of the blocks.
+
+        Returns
+        -------
+        Planes
+            One plane per block.
+        """
+
+    @abstractmethod
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """Return the value of each block at `f`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the blocks are evaluated.
+
+        Returns
+        -------
+        upper : ndarray of shape (n_blocks,)
+            Upper bounds of the values.
+        attained : ndarray of shape (n_blocks,)
+            Values for the perturbed samples that the oracles found.
+        """
+
+    def portions(self) -> list[Rows]:
+        """Return all blocks in portions whose planes need little memory.
+
+        Returns
+        -------
+        list of slice or array of int
+            Numbers of the blocks of each portion.
+        """
+        return [ALL_ROWS]
+
+    def blocks_at_once(self, space: Space) -> int:
+        """Return the number of blocks between two checks of the time limit.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+
+        Returns
+        -------
+        int
+            Number of blocks whose planes are computed together (>= 1).
+        """
+        return max(1, self.n_blocks)
+
+    def planes_of_a_block(self, space: Space) -> int:
+        """Return the number of planes per block that a dual state stores.
+
+        Beyond this number, the planes with the smallest dual variables are averaged.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+
+        Returns
+        -------
+        int
+            Maximum number of planes per block.
+        """
+        return space.planes_of_a_block
+
+    def total(self, space: Space, f: Element) -> tuple[float, float]:
+        """Return the weighted sums of `values`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the term is evaluated.
+
+        Returns
+        -------
+        upper : float
+            Upper bound of the value.
+        attained : float
+            Value for the perturbed samples that the oracles found.
+        """
+        above, reached = self.values(space, f)
+        # The bound of a block of weight zero may be infinite.
+        counted = self.weights > 0
+        return float(self.weights[counted] @ above[counted]), float(self.weights @ reached)
+
+    def plane_of_sum(self, space: Space, f: Element) -> Planes:
+        """Return the plane at `f` of the weighted sum of all blocks.
+
+        Only one portion of the blocks is in memory at a time.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the plane is computed.
+
+        Returns
+        -------
+        Planes
+            A single plane.
+        """
+        normal, numbers = space.zeros(), np.zeros(3)
+        for blocks in self.portions():
+            planes = self.planes(space, f, blocks)
+            weights = self.weights[blocks]
+            normal += space.combine(planes.normals, weights)
+            # The bound of a block of weight zero may be infinite.
+            upper = np.where(weights > 0, planes.upper, 0.0)
+            numbers += [weights @ each for each in (planes.offsets, upper, planes.plane_values)]
+        offset, upper, plane_value = numbers[:, None]
+        return Planes(space.element(normal), offset, upper, plane_value)
+
+    @abstractmethod
+    def rows_of(self, blocks: Rows) -> int:
+        """Return the number of rows for which oracles are called to evaluate some blocks.
+
+        Parameters
+        ----------
+        blocks : slice or array of int
+            Numbers of the blocks.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
+
+    def coordinates(self) -> Coordinates | None:
+        """Return the term as a sum of scalar losses of functionals.
+
+        Returns
+        -------
+        Coordinates or None
+            Functionals with their losses. None, the default, if the term has no such form.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Term ``sum_i weights_i r_i(L_places_i f)``, for solvers for coefficients.
+
+    - `places`: numbers of functionals of a `RepresenterSpace`, where each functional has one number per
+      output
+    - `loss`: losses r_i
+    - `weights` (n,): weight of each loss
+    """
+
+    places: slice
+    loss: ScalarLoss
+    weights: np.ndarray
+
+
+def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
+    """Return weights as an array; raise ValueError unless finite and non-negative.
+
+    Shapes: `weights` (size,).
+    """
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(size, float(array))
+    if array.shape != (size,):
+        raise ValueError(f"weights must have shape ({size},), got {array.shape}")
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise ValueError("weights must be finite and non-negative")
+    return array
+
+
+def join(space: Space, parts: Sequence[Planes]) -> Planes:
+    """Concatenate planes."""
+    if len(parts) == 1:
+        return parts[0]
+    return Planes(
+        space.stack([part.normals for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.upper for part in parts]),
+        np.concatenate([part.plane_values for part in parts]),
+    )
 
 
 @dataclass(frozen=True)

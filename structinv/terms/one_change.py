@@ -2,21 +2,398 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..oracles.base import InvarianceOracle
+from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.listed_changes import listed
+from ..oracles.query import WEIGHTS_AT_ONCE
 from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
-from ..structures import Structure
+from ..structures import Layout, Structure
+from ..structures.bound import BoundStructure
 from ..structures.inference import decoded
-from ..utils.matrices import ALL_ROWS, Rows, count
-from .base import join
-from .one_change_search import MOST_LABELS, JointViolation, OneChangeSearch
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, row_sizes, stack
+from .objective import join
 from .planes import Planes
 from .worst_case import WorstCase
+
+# Maximum number of labels for a search over all labelings, if the members of S(x) are not listed.
+MOST_LABELS = 12
+# Number of alternations between labelings and points, without a search over all labelings.
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class JointViolation:
+    """Worst labeling and perturbation of each row, with bounds.
+
+    - `labels` (n, L): worst labelings
+    - `gains, costs` (n,): score difference to the given labeling at the perturbed row, and cost there
+    - `upper` (n,): upper bound of the largest sum of both
+    - `sizes` (n,): sum of the absolute values of all summands of such differences, which bounds rounding
+      errors; the largest one found
+    - `points`: perturbed rows for `Space.normals`, if requested
+    """
+
+    labels: np.ndarray
+    gains: np.ndarray
+    costs: np.ndarray
+    upper: np.ndarray
+    sizes: np.ndarray
+    points: Any
+
+
+@dataclass(frozen=True)
+class OracleAnswers:
+    """Results of an oracle for one difference of labelings per row."""
+
+    points: Any
+    gains: np.ndarray
+    costs: np.ndarray
+    upper: np.ndarray
+    sizes: np.ndarray
+    grades: np.ndarray | None
+
+
+class OneChangeSearch:
+    """Search for labelings of some rows under perturbations that all labels share.
+
+    It uses the first applicable method:
+
+    - one decoding for each member of S(x), if the space has scores of the members;
+    - a search over all labelings of at most `MOST_LABELS` labels, by decreasing bound, until no bound
+      exceeds the best value;
+    - a bound by position, and a few alternations between labelings and points.
+
+    Shapes: `rows` (n,), `codes` (n, L), `costs` (n, L, 2), `pairwise` (n_pairwise,).
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        f: Element,
+        bound: BoundOracle,
+        labels: BoundStructure,
+        rows: Rows,
+        codes: np.ndarray,
+        costs: np.ndarray,
+        pairwise: np.ndarray | None = None,
+    ) -> None:
+        self.space, self.f, self.bound, self.labels = space, f, bound, labels
+        self.rows, self.codes, self.costs = rows, codes, costs
+        self.pairwise = space.pairwise(f) if pairwise is None else pairwise
+        every = isinstance(rows, slice)
+        self.numbers = np.arange(bound.X.shape[0])[rows] if every else np.asarray(rows)
+        # Sign of each position's function in the score difference of the other label.
+        self.signs = 1 - 2 * codes
+        self.other_costs = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
+
+    def against(self, codes: np.ndarray) -> OneChangeSearch:
+        """Return a search on the same rows against another labeling, without costs."""
+        own = self.space, self.f, self.bound, self.labels, self.rows
+        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.pairwise)
+
+    def worst(self, *, other: bool = False, points: bool = True) -> JointViolation:
+        """Return the worst labeling; with `other`, among those unequal to the given one."""
+        values = self.space.member_values(self.f, self.bound, self.rows)
+        if values is not None:
+            return self._of_members(values, other, points)
+        if self.codes.shape[1] <= MOST_LABELS:
+            return self._of_all(other, points)
+        return self._by_position(other, points)
+
+    # Members.
+
+    def potentials(self, values: np.ndarray, grades: Any = 1.0) -> np.ndarray:
+        """Return potentials of all positions at some members, (n * s * L, 2).
+
+        `values` are the scores of the members, (n, s, L).
+        """
+        shared = np.broadcast_to(np.asarray(grades, dtype=np.float64), values.shape[:2])
+        potentials = self.costs[:, None] * shared[..., None, None]
+        potentials[..., 1] += values
+        return potentials.reshape(-1, 2)
+
+    def _best(
+        self, potentials: np.ndarray, codes: np.ndarray, other: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the best labelings, their score differences to `codes`, and upper bounds."""
+        layout, flat = _layout(codes), codes.ravel()
+        structure = self.labels.structure
+        if other:
+            found = self.labels.runner_up(potentials, flat, self.pairwise, layout)
+        else:
+            found = decoded(structure, potentials, self.pairwise, layout)
+        own = structure.score(potentials, flat, self.pairwise, layout)
+        reached = structure.score(potentials, found.labels, self.pairwise, layout) - own
+        upper = reached if found.upper is None else np.maximum(reached, found.upper - own)
+        return found.labels.reshape(codes.shape), reached, upper
+
+    def _of_members(self, values: np.ndarray, other: bool, points: bool) -> JointViolation:
+        n, s, size = values.shape
+        grades = listed(self.bound).grades(self.rows)
+        shared: Any = np.ones((n, s)) if grades is None else grades
+        codes = np.repeat(self.codes, s, axis=0)
+        found, reached, upper = self._best(self.potentials(values, shared), codes, other)
+        every, members = np.arange(n), np.argmax(reached.reshape(n, s), axis=1)
+        labels = found.reshape(n, s, size)[every, members]
+        costs = shared[every, members] * self._cost_of(labels)
+        gains = reached.reshape(n, s)[every, members] - costs
+        place = None
+        if points:
+            place = self.space.members(self.bound, self.rows, members)
+        highest = upper.reshape(n, s).max(axis=1)
+        return JointViolation(labels, gains, costs, highest, np.zeros(n), place)
+
+    def _cost_of(self, labels: np.ndarray) -> np.ndarray:
+        return np.sum(self.other_costs * (labels != self.codes), axis=1)
+
+    # Oracle calls for differences of labelings, for functions that are linear in x.
+
+    def largest_gains(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> OracleAnswers:
+        """Return the largest score differences of labelings, without pairwise scores.
+
+        Shapes: `some` (m,), `differ` (m, L).
+        """
+        factors = self.signs[some] * differ
+        directions, assign = np.unique(factors, axis=0, return_inverse=True)
+        assign = assign.ravel()
+        other_costs = np.sum(self.other_costs[some] * differ, axis=1)
+        at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.space.n_features))
+        parts, places = [], []
+        for first in range(0, len(directions), at_once):
+            place = np.flatnonzero((assign >= first) & (assign < first + at_once))
+            own = directions[first : first + at_once]
+            answer = self._call_oracle(
+                some[place], own, assign[place] - first, other_costs[place], points
+            )
+            parts.append(answer)
+            places.append(place)
+        if len(parts) == 1:
+            return parts[0]
+        order = np.argsort(np.concatenate(places))
+        return _joined(parts, order)
+
+    def _call_oracle(
+        self,
+        some: np.ndarray,
+        factors: np.ndarray,
+        assign: np.ndarray,
+        other_costs: np.ndarray,
+        points: bool,
+    ) -> OracleAnswers:
+        space: Any = self.space
+        weights, above = space.weights(self.f), space.constants(self.f)
+        V, constants = factors @ weights, (factors @ above)[assign]
+        constant_sizes = (np.abs(factors) @ np.abs(above))[assign]
+        rows = self.numbers[some]
+        sizes = np.abs(factors) @ np.abs(weights)
+        answer = self.bound.support(rows, V, assign, other_costs)
+        largest = row_sizes(answer.points, sizes, assign) + constant_sizes
+        found = answer.gains_and_costs(V, assign, constants, other_costs)
+        return OracleAnswers(answer.points, *found, largest, answer.rho)
+
+    def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return values, bounds and sizes for a change of each single label, (n, L) each."""
+        n, size = self.codes.shape
+        reached, upper, sizes = np.zeros((n, size)), np.zeros((n, size)), np.zeros((n, size))
+        for t in range(size):
+            differ = np.zeros((n, size), dtype=bool)
+            differ[:, t] = True
+            found = self.largest_gains(np.arange(n), differ)
+            reached[:, t], upper[:, t] = found.gains + found.costs, found.upper
+            sizes[:, t] = found.sizes
+        return reached, upper, sizes
+
+    def pairwise_differences(self) -> np.ndarray:
+        """Return differences of pairwise scores for all sets of other labels, (n, 2^L)."""
+        size = self.codes.shape[1]
+        every = masks(size).astype(np.int64)
+        if not len(self.pairwise):
+            return np.zeros((len(self.codes), len(every)))
+        layout = _layout(every)
+        features: Any = self.labels.structure.features(every.ravel(), layout, 2)
+        scores = features @ self.pairwise
+        own = self.codes @ (1 << np.arange(size))
+        return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
+
+    def bounds_of_all(self, upper: np.ndarray) -> np.ndarray:
+        """Return bounds by position of all labelings, (n, 2^L)."""
+        bounds = self.pairwise_differences()
+        every = masks(self.codes.shape[1])
+        for t in range(every.shape[1]):
+            bounds += np.where(every[:, t], upper[:, [t]], 0.0)
+        return bounds
+
+    def _of_all(self, other: bool, points: bool) -> JointViolation:
+        n, size = self.codes.shape
+        every, rows = masks(size), np.arange(n)
+        singles, highest, each = self.single()
+        apart, open_ = self.pairwise_differences(), self.bounds_of_all(highest)
+        alone = 1 << np.arange(size)
+        plane_values = np.column_stack(
+            [np.full(n, -np.inf if other else 0.0), singles + apart[:, alone]]
+        )
+        best = np.r_[0, alone][np.argmax(plane_values, axis=1)]
+        reached = plane_values.max(axis=1)
+        upper = np.maximum(plane_values[:, 0], (highest + apart[:, alone]).max(axis=1))
+        sizes = each.sum(axis=1)
+        open_[:, np.r_[0, alone]] = -np.inf
+        while True:
+            mask = np.argmax(open_, axis=1)
+            some = np.flatnonzero(open_[rows, mask] > reached)
+            if not len(some):
+                break
+            mask = mask[some]
+            open_[some, mask] = -np.inf
+            found, more = self.largest_gains(some, every[mask]), apart[some, mask]
+            plane_value = found.gains + found.costs + more
+            better = plane_value > reached[some]
+            best[some[better]], reached[some[better]] = mask[better], plane_value[better]
+            upper[some] = np.maximum(upper[some], found.upper + more)
+            sizes[some] = np.maximum(sizes[some], found.sizes)
+        last = self.largest_gains(rows, every[best], points) if points else None
+        costs = self._cost_of(np.where(every[best], 1 - self.codes, self.codes))
+        gains = reached - costs
+        if last is not None:
+            gains, costs = last.gains + apart[rows, best], last.costs
+        labels = np.where(every[best], 1 - self.codes, self.codes)
+        place = None if last is None else last.points
+        return JointViolation(labels, gains, costs, np.maximum(upper, gains + costs), sizes, place)
+
+    def potentials_by_position(self, upper: np.ndarray) -> np.ndarray:
+        """Return potentials with a separate perturbation per position, (n * L, 2).
+
+        They are 0 for the codes.
+        """
+        potentials = np.zeros((*self.codes.shape, 2))
+        np.put_along_axis(potentials, 1 - self.codes[..., None], upper[..., None], axis=2)
+        return potentials.reshape(-1, 2)
+
+    def _by_position(self, other: bool, points: bool) -> JointViolation:
+        space: Any = self.space
+        weights, above = space.weights(self.f), space.constants(self.f)
+        _, highest, each = self.single()
+        labels, _, upper = self._best(self.potentials_by_position(highest), self.codes, other)
+        every = np.arange(len(labels))
+        best: JointViolation | None = None
+        for _ in range(ROUNDS):
+            found = self.largest_gains(every, labels != self.codes, points=True)
+            gains = found.gains + self._more(labels)
+            sizes = np.maximum(each.sum(axis=1), found.sizes)
+            mine = JointViolation(labels, gains, found.costs, upper, sizes, found.points)
+            best = mine if best is None else _better(best, mine)
+            values = (found.points @ weights.T + above)[:, None, :]
+            grades = 1.0 if found.grades is None else found.grades[:, None]
+            after, *_ = self._best(self.potentials(values, grades), self.codes, other)
+            if np.array_equal(after, labels):
+                break
+            labels = after
+        assert best is not None
+        reached = np.maximum(upper, best.gains + best.costs)
+        place = best.points if points else None
+        return JointViolation(best.labels, best.gains, best.costs, reached, best.sizes, place)
+
+    def _more(self, labels: np.ndarray) -> np.ndarray:
+        """Return differences of pairwise scores between labelings and the given ones, (n,)."""
+        if not len(self.pairwise):
+            return np.zeros(len(labels))
+        moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
+        return moved @ self.pairwise
+
+    # Number of wrong positions.
+
+    def most_wrong(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        """Return upper bounds of the number of wrong positions under perturbations.
+
+        The prediction at a point has at least the score of `codes` there. With listed members,
+        predictions are known up to ties. Otherwise the bound is over all labelings whose score some
+        perturbation raises to that of `codes`.
+
+        Shapes: `truth` (n, L), `rounding` (n,).
+        """
+        values = self.space.member_values(self.f, self.bound, self.rows)
+        if values is not None:
+            n, s, size = values.shape
+            codes, potentials = np.repeat(truth, s, axis=0), self.potentials(values)
+            layout = _layout(codes)
+            best = decoded(self.labels.structure, potentials, self.pairwise, layout).labels
+            highest = self.labels.structure.score(potentials, best, self.pairwise, layout)
+            thresholds = highest - np.repeat(rounding, s)
+            wrong = self.labels.most_wrong(potentials, codes.ravel(), thresholds, self.pairwise, layout)
+            return wrong.reshape(n, s).max(axis=1)
+        if self.codes.shape[1] <= MOST_LABELS:
+            return self._most_wrong_of_all(truth, rounding)
+        potentials = self.potentials_by_position(self.single()[1])
+        thresholds = self._own_score() - rounding
+        return self.labels.most_wrong(
+            potentials, truth.ravel(), thresholds, self.pairwise, _layout(truth)
+        )
+
+    def _own_score(self) -> np.ndarray:
+        """Return the pairwise scores of `codes`, (n,)."""
+        nothing = np.zeros((self.codes.size, 2))
+        structure, layout = self.labels.structure, _layout(self.codes)
+        return structure.score(nothing, self.codes.ravel(), self.pairwise, layout)
+
+    def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        every, rows = masks(self.codes.shape[1]), np.arange(len(truth))
+        apart, bounds = self.pairwise_differences(), self.bounds_of_all(self.single()[1])
+        own = (self.codes != truth) @ (1 << np.arange(truth.shape[1]))
+        wrong = every.sum(axis=1)[own[:, None] ^ np.arange(len(every))]
+        # Labelings that may reach the score of the codes, by decreasing number of wrong positions.
+        open_ = np.where(bounds >= -rounding[:, None], wrong, -1)
+        most = wrong[:, 0].copy()
+        while True:
+            mask = np.argmax(open_, axis=1)
+            some = np.flatnonzero(open_[rows, mask] > most)
+            if not len(some):
+                return most
+            mask = mask[some]
+            open_[some, mask] = -1
+            found = self.largest_gains(some, every[mask])
+            comes_up = found.upper + apart[some, mask] >= -rounding[some]
+            most[some[comes_up]] = wrong[some, mask][comes_up]
+
+
+def masks(size: int) -> np.ndarray:
+    """Return all subsets of positions, (2^L, L); row m has the binary digits of m."""
+    return (np.arange(1 << size)[:, None] >> np.arange(size) & 1).astype(bool)
+
+
+def _layout(codes: np.ndarray) -> Layout:
+    return Layout(codes.shape[1] * np.arange(len(codes) + 1))
+
+
+def _better(one: JointViolation, other: JointViolation) -> JointViolation:
+    """Return the violation with the larger value for each row."""
+    wins = other.gains + other.costs > one.gains + one.costs
+    if not np.any(wins):
+        return one
+    order = np.where(wins, len(wins), 0) + np.arange(len(wins))
+    points: Matrix = stack([one.points, other.points])[order]
+    return JointViolation(
+        np.where(wins[:, None], other.labels, one.labels),
+        np.where(wins, other.gains, one.gains),
+        np.where(wins, other.costs, one.costs),
+        one.upper,
+        np.maximum(one.sizes, other.sizes),
+        points,
+    )
+
+
+def _joined(parts: list[OracleAnswers], order: np.ndarray) -> OracleAnswers:
+    """Concatenate the results of several oracle calls, in the order of the rows."""
+
+    def of(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts])[order]
+
+    points = None if parts[0].points is None else stack([part.points for part in parts])[order]
+    grades = None if parts[0].grades is None else of("grades")
+    return OracleAnswers(points, of("gains"), of("costs"), of("upper"), of("sizes"), grades)
 
 
 class OneChange(WorstCase):

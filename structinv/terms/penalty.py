@@ -9,7 +9,7 @@ from ..functionals.families import Functionals
 from ..losses import ScalarLoss
 from ..spaces.base import Element, Space
 from ..utils.matrices import ALL_ROWS, Rows
-from .base import Coordinates, Term, check_weights
+from .objective import Coordinates, Term, check_weights
 from .planes import Planes
 
 

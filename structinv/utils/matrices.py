@@ -1,4 +1,4 @@
-"""Operations on rows of dense or CSR matrices: take, join, multiply."""
+"""Rows of dense or CSR matrices: take, join, multiply; choices among ties."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ VALUES_A_THREAD = 100_000
 COMBINED_AT_ONCE = 4096
 # Entries of sparse rows per portion: few enough for the cache of a core.
 ENTRIES_AT_ONCE = 2**15
+# Values are equal if they differ by at most this fraction: processors add up numbers in another order.
+# `Support.rounding` covers it, so certificates are valid for every choice.
+TIES = 32 * float(np.finfo(np.float64).eps)
 
 
 def take(X: Matrix, rows: Rows) -> Matrix:
@@ -545,3 +548,30 @@ def rounding(x: np.ndarray, z: np.ndarray) -> float:
     """Return an absolute tolerance for the equality of two points."""
     size = max(float(np.max(np.abs(part), initial=0.0)) for part in (x, z))
     return resolution(x, z) * size
+
+
+def first_best(values: np.ndarray) -> np.ndarray:
+    """Return the position of the largest value of each row, the first of equal ones.
+
+    Shapes: `values` (n, m); returns (n,).
+    """
+    best = np.max(values, axis=1, keepdims=True)
+    finite = np.isfinite(best)
+    least = np.where(finite, best - TIES * np.abs(np.where(finite, best, 0.0)), best)
+    return np.argmax((values >= least) | np.isnan(values), axis=1)
+
+
+def best_first(values: np.ndarray, most: int | None = None) -> np.ndarray:
+    """Return the positions of values, the largest first and equal ones in order.
+
+    Shapes: `values` (n,); returns (n,) or (most,).
+    """
+    if most is not None and len(values) > most:
+        last = np.partition(values, -most)[-most]
+        places = np.flatnonzero(values >= last - TIES * np.abs(last))
+        return places[best_first(values[places])[:most]]
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    falls = ordered[1:] < ordered[:-1] - TIES * np.abs(ordered[:-1])
+    groups = np.concatenate([[0], np.cumsum(falls)])[: len(values)]
+    return order[np.lexsort((order, groups))]

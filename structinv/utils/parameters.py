@@ -1,8 +1,9 @@
-"""Validation of arguments: numbers, and tables that are aligned by their labels."""
+"""Parameters of estimators: checks, tables, and learned attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -153,3 +154,30 @@ def _difference(labels: Collection[Any], known: Collection[Any], kind: str) -> s
         if label not in set(labels):
             return f"{label!r} is missing"
     return f"it has {len(labels)} labels for {len(known)} of them"
+
+
+def learned_attributes(estimator: Any) -> dict[str, Any]:
+    """Return the fitted attributes of an estimator, by name."""
+    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+
+def restorer(estimator: Any) -> Callable[[], None]:
+    """Return a function that restores the present attributes of an estimator."""
+    before = dict(vars(estimator))
+
+    def restore() -> None:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+
+    return restore
+
+
+@contextmanager
+def restored_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the attributes of an estimator after an error in a `with` block."""
+    restore = restorer(estimator)
+    try:
+        yield
+    except BaseException:
+        restore()
+        raise

@@ -1,16 +1,84 @@
-"""Readable results: tables for the `repr`, for notebooks and for reports."""
+"""Readable results: tables and HTML for `repr`, notebooks and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
-from . import html
-from .texts import shown, visible
+from .texts import Part, shortened, shown, visible
+
+# On narrow screens texts wrap, also within long words; names and numbers do not.
+_TEXT = "; min-width: 5em; overflow-wrap: anywhere"
+# Tables scroll in their own box, so that a page never does.
+_BOX = "overflow-x: auto; max-width: 100%"
+_CELL = "padding: 0.15em 0.6em; vertical-align: top"
+# An edit differs from other text in its line, its weight and its brackets, also without colors.
+_MARKS = {
+    "deleted": ('<del style="text-decoration: line-through 0.12em">[-', "-]</del>"),
+    "rescaled": ('<u style="text-decoration: underline dotted 0.12em">[~', "~]</u>"),
+    "inserted": ('<ins style="text-decoration: underline 0.12em; font-weight: bold">{+', "+}</ins>"),
+}
+# Longer texts between edits lose their middle.
+_MOST_KEPT = 600
+
+
+class Html(str):
+    """HTML that is already escaped; `escaped` and templates leave it unchanged."""
+
+    def __html__(self) -> str:
+        """Return the text, as the protocol of template engines requires."""
+        return self
+
+
+def escaped(text: object) -> str:
+    """Escape text for HTML, and show invisible characters as escape sequences.
+
+    Control characters, and characters that hide or reorder text, appear as in a string of Python.
+    Attackers use them to make an edit invisible.
+    """
+    return text if isinstance(text, Html) else escape(visible(str(text)))
+
+
+def html_table(rows: Iterable[Sequence[str]], columns: Sequence[str], left: Collection[int]) -> str:
+    """Return an HTML table in a box that scrolls, with `left` columns aligned left."""
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        found = []
+        for place, text in enumerate(texts):
+            name = "td" if tag == "td" and place else "th"
+            scope = f' scope="{"col" if tag == "th" else "row"}"' if name == "th" else ""
+            style = f"text-align: {'left' if place in left else 'right'}; {_CELL}"
+            style += _TEXT if name == "td" and place in left else ""
+            found.append(f'<{name}{scope} style="{style}">{escaped(text)}</{name}>')
+        return f"<tr>{''.join(found)}</tr>"
+
+    head = f"<thead>{cells('th', columns)}</thead>" if columns else ""
+    body = "".join(cells("td", row) for row in rows)
+    return f'<div style="{_BOX}"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    """Return one paragraph for each text."""
+    return "".join(f"<p>{escaped(text)}</p>" for text in texts)
+
+
+def marked(parts: Iterable[Part]) -> Html:
+    """Return a text with its edits marked.
+
+    Shapes: `parts` (kind, text).
+    """
+    pieces = []
+    for kind, text in parts:
+        before, after = _MARKS.get(kind, ("", ""))
+        pieces.append(f"{before}{escaped(shortened(text, _MOST_KEPT))}{after}" if text else "")
+    style = "white-space: pre-wrap; overflow-wrap: anywhere"
+    return Html(f'<p dir="auto" style="{style}">{"".join(pieces)}</p>')
+
 
 # Longer cells of a printed table, such as names of features, lose their middle.
 _MOST_OF_A_CELL = 160
@@ -52,9 +120,9 @@ class Table:
         """Return an HTML table with the title above it, and notes and more HTML below."""
         rows = [[cell.strip() for cell in row] for row in self.rows]
         columns = [name.strip() for name in self.columns]
-        title = f"<strong>{html.escaped(self.title)}</strong>" if self.title else ""
-        table = html.table(rows, columns, self.left) if rows else ""
-        return f"<div>{title}{table}{html.paragraphs(self.notes)}{''.join(more)}</div>"
+        title = f"<strong>{escaped(self.title)}</strong>" if self.title else ""
+        table = html_table(rows, columns, self.left) if rows else ""
+        return f"<div>{title}{table}{paragraphs(self.notes)}{''.join(more)}</div>"
 
     def __html__(self) -> str:
         """Return the table for templates."""

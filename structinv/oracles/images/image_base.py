@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils import plugins
-from ...utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, rounding, row_dots, take
-from ...utils.ties import first_best
+from ...utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, first_best, rounding, row_dots, take
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
 from ..changes import Changes, LinearChanges, draw_names, normalized

@@ -11,9 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.jit import PLAIN, njit
-from ...utils.matrices import in_threads, longest_row, short_indices
+from ...utils.matrices import TIES, best_first, in_threads, longest_row, short_indices
 from ...utils.resources import check_memory
-from ...utils.ties import TIES, best_first
 from .bounded_ratios import occurrence_gains
 from .ratios import Normalization
 from .text_grams import CreatableFeatures, Documents, Grams, PlacedEdits

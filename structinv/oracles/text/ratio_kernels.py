@@ -12,7 +12,7 @@ from heapq import heapreplace
 import numpy as np
 
 from ...utils.jit import PLAIN, njit
-from ...utils.ties import TIES
+from ...utils.matrices import TIES
 
 # Number of supporting lines for a row.
 _MOST_LINES = 64

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import Matrix, Rows
-from ...utils.ties import TIES
+from ...utils.matrices import TIES, Matrix, Rows
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
 from ..combinators import counted_inside
 from ..support import Costs, Grades, Support, rounding_bound

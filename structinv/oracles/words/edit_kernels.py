@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...utils.jit import PLAIN, njit
-from ...utils.ties import TIES, best_first
+from ...utils.matrices import TIES, best_first
 from .word_selection import gains, largest, ordered, products
 
 # Number of rows of the workspace of `worst_edits`.

@@ -1,4 +1,4 @@
-"""Kernel classifier with worst-case training (robust SVM)."""
+"""Kernel classifier and regressor with worst-case training (robust SVM and SVR)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from ..certificates.certificate import WorstChange, worst_change_in
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
+from ..kernels.kernel_values import precision
 from ..losses import ScalarLoss
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
+from ..spaces.base import Space
 from ..structures.bound import BoundStructure
 from ..terms import Objective
 from ..utils.matrices import Matrix
+from .base import Problem
 from .classifier import InvariantClassifier
-from .problem import Problem
+from .regressor import InvariantRegressor
 from .support_vectors import SupportVectorMachine
 
 
@@ -259,3 +262,205 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     ) -> WorstChange:
         space, f = self._function(X, oracle, labels.classes[labels.codes[:1]])
         return worst_change_in(space, f, oracle, labels, X, points)
+
+
+@dataclass(eq=False, repr=False)
+class InvariantSVR(SupportVectorMachine, InvariantRegressor):
+    """Kernel support vector regressor, trained on worst-case perturbations.
+
+    Minimizes ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
+    kernel. ``z_i`` is the sample with the largest error in the perturbation set S(x_i).
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. It must have an orbit or a cover. Without an
+        oracle the fit uses the unperturbed samples. Oracles with `Discounted` or `only_for` are not
+        supported.
+    C : float, default=1.0
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
+    solver : str or Solver, default="auto"
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "representer", "svmstruct" or an instance. It changes run time and memory, but not the optimum.
+        "auto" is "representer" with `invariances` and "frank_wolfe" without. Try "interior_point" for a
+        linear kernel with a large C.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns. The fit can exceed the limit: it
+        completes the current enumeration of perturbed samples. One more pass over all samples computes
+        the bounds.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
+        Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
+        n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
+        of shape (n_samples, n_training_samples) in `predict`. It requires ``oracle=None``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
+        more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    epsilon : float, default=0.1
+        Half-width of the tube (>= 0), in units of the targets, as in scikit-learn's `SVR`: smaller
+        errors cost nothing. Increase it for noisy targets. Decrease it for more accurate predictions.
+    fit_intercept : bool, default=True
+        If True, subtract the weighted mean of the targets before the fit, and add it to the predictions.
+        The mean is not optimized. Pass False for centered targets.
+    cache_mb : float, default=1000
+        Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
+        sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
+    invariances : sequence of Functional or BoundFunctional, default=()
+        Families of functionals for smoothness penalties, such as derivatives at all training samples. A
+        family that was bound to samples (`Functional.bind`) keeps these samples. Add families to make
+        the function less sensitive.
+    nu : float or sequence of float, default=1.0
+        Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
+        weight for a smoother function. A family with weight 0 has no effect.
+    invariance_loss : str, ScalarLoss or sequence of them, default="squared"
+        Losses of the functionals, one for all families or one per family: "squared", "absolute",
+        "epsilon_insensitive", "huber" or an instance, such as ``EpsilonInsensitive(0.01)`` of
+        `structinv.losses`. Change it to "absolute" or "huber" to tolerate a few large values.
+    max_support_vectors : int or None, default=None
+        Maximum number of support vectors (>= 1). Set it for faster predictions, at the cost of accuracy.
+        A larger model is compressed as by ``compress(n_support=max_support_vectors)``. The compression
+        is not included in `max_seconds`. `solution_` then contains the objective of the compressed
+        function and its gap to the same lower bound. After Ctrl-C the model remains uncompressed. It
+        requires ``warm_start=False``.
+
+    Attributes
+    ----------
+    support_vectors_ : ndarray of shape (n_support, n_features)
+        Perturbed samples in the kernel expansion, sorted by sample and variant. Empty if
+        ``kernel="precomputed"``.
+    support_ : ndarray of shape (n_support,) of int
+        Index of the training sample from which each support vector comes.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that sample in its orbit or cover; variant 0 is the unperturbed sample. For a
+        continuous perturbation set, a support vector can lie between this variant and neighboring
+        variants of the cover.
+    support_transforms_ : ndarray of shape (n_support,) of str
+        Names of these variants, from the oracle.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the support vectors.
+    n_support_ : ndarray of shape (1,) of int
+        Number of support vectors.
+    alpha_ : ndarray of shape (1, n_functionals)
+        Coefficients of the representers of `invariances`.
+    intercept_ : ndarray of shape (1,)
+        Weighted mean of the targets; 0 if ``fit_intercept=False``.
+    target_mean_ : float
+        Weighted mean of the targets; 0 if ``fit_intercept=False``.
+    compression_error_ : float
+        Largest change of a score at the support vectors by the last compression; 0 without one. It is
+        not a bound for other samples.
+    kernel_ : Kernel
+        The kernel with resolved parameters; for "precomputed", a kernel matrix of the support vectors.
+    min_eigenvalue_ : float or None
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
+    solution_ : Solution
+        Solution of the fit with its primal and dual value, its gap, status and history. Its ``f``
+        contains the support vectors only, not all training samples.
+    n_iter_ : int
+        Number of iterations of the solver.
+    n_features_in_ : int
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features in `fit`; only if all are strings.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
+    UninformativeFitWarning
+        If the predictions of the training samples are no better than a constant.
+    IndefiniteKernelWarning
+        If the kernel matrix of the training samples has a negative eigenvalue.
+
+    See Also
+    --------
+    InvariantLinearSVR : Linear regressor, for large or sparse data.
+    OrbitRidge : Kernel ridge regression, with an invariant kernel.
+    RepresenterRegressor : Kernel regressor with smoothness penalties.
+    InvariantSVC : Kernel classifier.
+
+    Notes
+    -----
+    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
+    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
+    the new problem allows, so the bounds are valid. Samples, targets and parameters may change. Dual
+    variables start at zero if the number of samples changes.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
+    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
+    function and the dual variables; `max_seconds` limits the sum of all runs.
+
+    **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
+    of solvers, such as ``FrankWolfe(plane_tol=...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantSVR
+    >>> from structinv.oracles import Flip
+    >>> X = np.random.default_rng(0).standard_normal((40, 2))
+    >>> model = InvariantSVR(Flip(shape=(1, 2)), C=100.0, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    >>> bool(np.abs(model.predict(X) - model.predict(X[:, ::-1])).max() < 0.3)
+    True
+    >>> bounds = model.certify(X)
+    >>> bool(np.all(bounds.exact & (bounds.lowest <= model.predict(X))))
+    True
+    """
+
+    oracle: InvarianceOracle | None = None
+    _: KW_ONLY
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    epsilon: float = 0.1
+    fit_intercept: bool = True
+    cache_mb: float = 1000
+    invariances: Sequence[Functional | BoundFunctional] = ()
+    nu: float | Sequence[float] = 1.0
+    invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
+    max_support_vectors: int | None = None
+
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        super()._keep(problem, objective, solution)
+        self.intercept_ = np.array([problem.target_mean], dtype=problem.rows.dtype)
+        self.n_support_ = np.array([len(self.support_)])
+
+    def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
+        super()._take_support(kept, points, coefficients)
+        self.n_support_ = np.array([len(kept)])
+
+    def _scores(self, X: Matrix) -> np.ndarray:
+        return super()._scores(X) + self.intercept_
+
+    def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
+        space, f = self._function(X, oracle, None)
+        eps = float(np.finfo(precision(X, self.support_vectors_)).eps)
+        return space, f, float(self.intercept_[0]), eps

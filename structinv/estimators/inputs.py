@@ -1,10 +1,12 @@
-"""Rows as given: images, column names, sparse formats, and rows in blocks."""
+"""Inputs as given: rows, labels and parameters, with their checks."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from inspect import signature
+from numbers import Number, Real
 from os import PathLike
 from typing import Any
 
@@ -12,19 +14,28 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from ..oracles import InvarianceOracle
+from ..functionals import Functional
+from ..functionals.base import BoundFunctional
+from ..losses import REGISTRY as LOSSES
+from ..losses import ScalarLoss
+from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import hint_of
+from ..oracles.base import as_oracle
 from ..oracles.columns import check_strings, with_numbers
 from ..oracles.images.image_borders import Part, image_oracles, warn_of_fill, with_shape
 from ..rows import RowSource
 from ..rows.reading import read, read_ahead
+from ..solvers import REGISTRY, Solver
+from ..structures.bound import check_named_labels
 from ..terms.blockwise_term import BlockSizes
 from ..utils import plugins
 from ..utils.matrices import Matrix, check_indices, refuse_masked, with_data
-from ..utils.parameters import check_number, columns_of
+from ..utils.parameters import brief, check_number, columns_of
 from ..utils.resources import free_memory
-from .target_labels import as_labels, check_one_kind, check_targets
 
 DEFAULT_SIZES = BlockSizes()
 # Fraction of the free memory for a fit without a limit.
@@ -294,3 +305,212 @@ def memory_of_blocks(X: RowSource, functions: float, limit: float | None) -> flo
     fixed = BYTES_OF_A_ROW * X.shape[0] + functions
     packed = min(sizes.packed, PACKED_BYTES_OF_A_ROW * X.shape[0])
     return float(fixed + blocks * (5 * each + 8) + kept * (2 * each + 8) + packed)
+
+
+# Label of unlabeled rows, as in scikit-learn's semi-supervised estimators.
+MISSING = -1
+
+
+def label_name(label: Any) -> str:
+    """Return a label as text; whole numbers have no fraction."""
+    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
+    return str(int(label)) if whole else str(label)
+
+
+def as_labels(y: Any) -> Any:
+    """Return `y`, or an object array for a list of strings and other labels.
+
+    NumPy would convert all labels to strings, and the mark -1 of unlabeled rows to "-1".
+    """
+    refuse_masked("y", y, "remove the rows with a masked label, or fill them")
+    if isinstance(y, (list, tuple)):
+        strings = sum(isinstance(label, str) for label in y)
+        if 0 < strings < len(y):
+            mixed = np.empty(len(y), dtype=object)
+            mixed[:] = y
+            return mixed
+    return y
+
+
+def one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
+    """Return labels of one kind, (n_rows,)."""
+    labels = one_a_row(y, n_rows)
+    check_one_kind(labels)
+    return labels
+
+
+def one_a_row(y: Any, n_rows: int) -> np.ndarray:
+    """Return labels (n_rows,), also those of unlabeled rows; warn for a column."""
+    labels = np.asarray(as_labels(y))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = column_or_1d(labels, warn=True)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {np.shape(y)}")
+    return labels
+
+
+def check_targets(y: np.ndarray, *missing: str) -> None:
+    """Raise TypeError or ValueError unless these are class labels of one kind."""
+    check_one_kind(y, *missing)
+    check_classification_targets(y)
+
+
+def check_one_kind(y: np.ndarray, missing: str = "remove rows without a label") -> None:
+    """Raise TypeError unless labels have the same kind and can thus be sorted.
+
+    Shapes: `y` (n,).
+    """
+    if y.dtype.kind != "O":
+        return
+    kinds = {_kind_of(kind) for kind in set(map(type, y))}
+    if len(kinds) > 1 or kinds == {"None"}:
+        hint = f"; {missing}" if "None" in kinds else ""
+        raise TypeError(f"y must contain labels of one kind, got {' and '.join(sorted(kinds))}{hint}")
+
+
+def _kind_of(kind: type) -> str:
+    if issubclass(kind, (Number, np.bool_)):
+        return "numbers"
+    if issubclass(kind, str):
+        return "strings"
+    return "None" if kind is type(None) else kind.__name__
+
+
+def say_what_is_missing(unlabeled: Any) -> str:
+    """Return advice on unlabeled rows for messages; see `without_label`."""
+    if unlabeled is None:
+        return "with unlabeled=None every row requires a label"
+    auto = isinstance(unlabeled, str) and unlabeled == "auto"
+    mark = f"the number {MISSING}" if auto else f"{unlabeled!r} (unlabeled={unlabeled!r})"
+    return f"use {mark} for rows without a label, not None"
+
+
+def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return a mask of the unlabeled rows, (n,).
+
+    Shapes: `y` (n,).
+    """
+    if unlabeled is None:
+        return np.zeros(len(y), dtype=bool)
+    if not (isinstance(unlabeled, str) and unlabeled == "auto"):
+        return labels_equal(y, unlabeled)
+    if y.dtype.kind in "US":
+        _refuse_a_written_mark(y)
+        return np.zeros(len(y), dtype=bool)
+    missing = labels_equal(y, MISSING)
+    others = set(y[~missing].tolist())
+    if not missing.any() or others == {1}:
+        return np.zeros(len(y), dtype=bool)
+    if len(others) == 1:
+        raise ValueError(
+            f"y must contain at least two classes, got only {others.pop()!r} and {MISSING}, which "
+            f"marks unlabeled rows; if {MISSING} is a class, pass unlabeled=None"
+        )
+    return missing
+
+
+def labels_equal(y: np.ndarray, label: Any) -> np.ndarray:
+    """Return a mask of labels that equal a label of any type, (n,); NaN equals NaN."""
+    if isinstance(label, Real) and np.isnan(float(label)):
+        return np.asarray(y != y, dtype=bool)
+    return np.broadcast_to(np.asarray(y == label, dtype=bool), y.shape)
+
+
+def _refuse_a_written_mark(y: np.ndarray) -> None:
+    """Raise ValueError if string labels contain "-1", except for the classes -1 and 1."""
+    labels = set(np.unique(y).astype(str).tolist())
+    if "-1" in labels and labels not in ({"-1", "1"}, {"-1", "+1"}):
+        raise ValueError(
+            "y must not be an array of strings with '-1' if unlabeled='auto': for unlabeled rows use an "
+            "array of dtype=object with the number -1, or pass unlabeled='-1'; pass unlabeled=None if "
+            "'-1' is a class"
+        )
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the factor of each class by `class_weight`, for weighted samples."""
+    known = class_weight is None or isinstance(class_weight, dict)
+    if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of labels, got {brief(class_weight)}"
+        )
+    if isinstance(class_weight, dict):
+        check_named_labels("class_weight", class_weight, classes)
+    factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # A class whose samples have no weight has no finite factor, and needs none.
+        factors = np.where(np.isfinite(factors), factors, 0.0)
+    if np.any(factors < 0) or not np.all(np.isfinite(factors)):
+        raise ValueError(f"class_weight must be non-negative, got {brief(class_weight)}")
+    if isinstance(class_weight, dict) and not np.any(factors > 0):
+        raise ValueError("class_weight must be above 0 for at least one class, got only zeros")
+    return factors
+
+
+ON_INTERRUPT = ("raise", "return")
+# Older versions of scikit-learn never refuse weights of 0.
+_REFUSES_ZEROS = "allow_all_zero_weights" in signature(_check_sample_weight).parameters
+
+
+def check_oracle_type(oracle: Any) -> InvarianceOracle:
+    """Return the oracle, or `Identity` for None; TypeError for other types."""
+    hint = ""
+    if isinstance(oracle, (Functional, BoundFunctional)):
+        hint = "; pass functionals as invariances=[...] of InvariantSVC or RepresenterClassifier"
+    return as_oracle(oracle, default=Identity(), hint=hint)
+
+
+def checked_weights(sample_weight: Any, X: Any, part: bool = False) -> np.ndarray:
+    """Return sample weights of at least 0; 1 by default.
+
+    All weights of a part of the samples may be 0, if `part` is True.
+    """
+    refuse_masked("sample_weight", sample_weight)
+    rules = {"allow_all_zero_weights": part} if _REFUSES_ZEROS else {}
+    try:
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, **rules
+        )
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"sample_weight must contain numbers: {error}") from None
+
+
+def as_loss(argument: str, given: Any, allowed: Collection[str]) -> ScalarLoss:
+    """Return a loss by name with its default parameters, or a given loss."""
+    if isinstance(given, ScalarLoss):
+        given.validate()
+        return given
+    if not isinstance(given, str) or given not in allowed:
+        hint = hint_of(given)
+        raise ValueError(
+            f"{argument} must be one of {list(allowed)} or a ScalarLoss, got {given!r}{hint}"
+        )
+    return LOSSES[given]()
+
+
+def check_on_interrupt(value: Any) -> None:
+    """Raise ValueError unless `value` is an allowed reaction to Ctrl-C."""
+    if not isinstance(value, str) or value not in ON_INTERRUPT:
+        raise ValueError(f"on_interrupt must be one of {list(ON_INTERRUPT)}, got {value!r}")
+
+
+def check_checkpoint(path: Any, seconds: Any) -> None:
+    """Raise an error unless path and interval of a checkpoint are valid."""
+    if path is not None and not isinstance(path, (str, PathLike)):
+        raise TypeError(f"checkpoint must be a path or None, got {path!r}")
+    check_number("checkpoint_seconds", seconds, strict=True)
+
+
+def check_plane_tol(plane_tol: Any, solver: str | Solver) -> None:
+    """Raise ValueError if the solver does not support a positive plane tolerance."""
+    check_number("plane_tol", plane_tol)
+    named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
+    # Names that only some estimators support are methods without planes of blocks.
+    known = REGISTRY[named]() if isinstance(named, str) and named in REGISTRY else named
+    if plane_tol > 0 and (isinstance(known, str) or "plane_tol" not in known.get_params()):
+        raise ValueError(
+            "plane_tol must be 0 unless solver is 'auto', 'frank_wolfe', 'representer' or 'svmstruct', "
+            f"got plane_tol={plane_tol!r} with solver={solver!r}"
+        )
