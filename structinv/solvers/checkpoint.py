@@ -21,6 +21,8 @@ from .base import Solution, Start, Status
 
 # Format of the files that this version writes and reads.
 FORMAT = 3
+# Errors for files that are damaged, or are no checkpoints.
+UNREADABLE = OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile
 
 
 class Checkpoint:
@@ -54,15 +56,7 @@ class Checkpoint:
             header = json.loads(self._arrays.pop("header").tobytes())
             model, version = header["model"], header["format"]
             self._rows, self.used = int(header["rows"]), float(header["seconds"])
-        except (
-            OSError,
-            EOFError,
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            zipfile.BadZipFile,
-        ) as error:
+        except UNREADABLE as error:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} is not a checkpoint file, or is damaged"
             ) from error

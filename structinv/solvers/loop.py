@@ -281,7 +281,9 @@ class _Run:
             estimate = self.solver.step(self.objective, state)
             n_oracle_rows = self.objective.oracle_calls - n_oracle_rows
             self.seconds = self.watch.seconds
-            self.ending_cost.stepped(self.seconds - began, n_oracle_rows, self.objective.rows_of_a_pass)
+            if self.limited:
+                rows = self.objective.rows_of_a_pass
+                self.ending_cost.stepped(self.seconds - began, n_oracle_rows, rows)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.overflowed and self._stands_still():
@@ -412,7 +414,8 @@ class _Run:
         if not finite:
             return False
         self.seconds = self.watch.seconds
-        self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - n_oracle_rows)
+        if self.limited:
+            self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - n_oracle_rows)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,22 +12,22 @@ from ..utils.parameters import check_integer
 from ..utils.row_arrays import Arrays
 from .base import Bounds, Solver, Start, check_planes
 
+# Sums of the normals and of the offsets of planes. Offsets are relative to the lower bounds, so smaller
+# multiples of both sums mix them with the null planes.
+Sums: TypeAlias = tuple[np.ndarray, float]
+
 
 @dataclass
 class PegasosState:
-    """State of `Pegasos`: a dual-feasible sum of planes.
+    """State of `Pegasos`; its sums are dual feasible at the ends of passes.
 
-    Offsets are relative to the lower bounds. Scaling a sum down then mixes it with the null planes. Both
-    sums are feasible only at the ends of passes.
-
-    - `f` (size,): sum of normals
-    - `offset`: sum of offsets
+    - `f`, `offset`: sums of normals and offsets
     - `passes`: number of passes
     - `radius`: radius of the ball of the projection
     - `rng`: source of the order of blocks
     - `mean`: weighted average of the sums at the ends of passes
-    - `anchor`: sums at the end of an earlier pass, without projections since then
-    - `best`: feasible point with the largest dual value so far
+    - `anchor`: sums at the end of an earlier pass, without projections since then, and its number
+    - `best`: feasible sums with the largest dual value so far
     - `ended`: sums at the end of the last pass
     """
 
@@ -35,10 +36,10 @@ class PegasosState:
     passes: int
     radius: float
     rng: np.random.Generator
-    mean: tuple[np.ndarray, float]
-    anchor: tuple[np.ndarray, float, int]
-    best: tuple[np.ndarray, float]
-    ended: tuple[np.ndarray, float]
+    mean: Sums
+    anchor: tuple[Sums, int]
+    best: Sums
+    ended: Sums
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Pegasos(Solver):
             f, offset, passes = share * f, share * offset, 1
         sums = f, offset
         return PegasosState(
-            f.copy(), offset, passes, radius, rng, sums, (*sums, passes), best=sums, ended=sums
+            f.copy(), offset, passes, radius, rng, sums, (sums, passes), best=sums, ended=sums
         )
 
     def step(self, objective: Objective, state: PegasosState) -> None:
@@ -129,8 +130,8 @@ class Pegasos(Solver):
         n_blocks = objective.n_blocks
         order = state.rng.permutation(n_blocks)
         seen = state.passes * n_blocks
-        if state.passes >= 2 * state.anchor[2]:
-            state.anchor = (*state.ended, state.passes)
+        if state.passes >= 2 * state.anchor[1]:
+            state.anchor = state.ended, state.passes
         projected = False
         for first in range(0, n_blocks, self.batch_size):
             if objective.out_of_time():
@@ -140,15 +141,11 @@ class Pegasos(Solver):
             seen += len(batch)
             projected |= self._descend(objective, state, batch, len(batch) / seen, n_blocks / seen)
         state.passes += 1
-        state.ended = (state.f.copy(), state.offset)
+        state.ended = state.f.copy(), state.offset
         if projected:
-            state.anchor = (*state.ended, state.passes)
+            state.anchor = state.ended, state.passes
         share = 2.0 / (state.passes + 1.0)
-        mean_f, mean_offset = state.mean
-        state.mean = (
-            (1.0 - share) * mean_f + share * state.f,
-            (1.0 - share) * mean_offset + share * state.offset,
-        )
+        state.mean = _mixed(state.mean, state.ended, share)
 
     def _make_feasible(self, state: PegasosState, seen: int, n_blocks: int) -> None:
         """Make the sum feasible during a pass: the total dual variable of a block is at most 1.
@@ -161,7 +158,7 @@ class Pegasos(Solver):
         state.f *= share
         state.offset *= share
         # A later run continues from the end of the last complete pass.
-        state.anchor = (*state.ended, state.passes)
+        state.anchor = state.ended, state.passes
 
     def stream(self, objective: Objective, before: Stream, rng: np.random.Generator) -> Stream:
         """Do one pass over new rows of a stream of unknown length.
@@ -233,22 +230,15 @@ class Pegasos(Solver):
 
     def bounds(self, objective: Objective, state: PegasosState) -> Bounds:
         points = [(state.f, state.offset), state.mean][: 1 + self.average]
-        for f, offset in points:
-            self._raise(objective, state, f, offset)
-        f, offset, passes = state.anchor
+        feasible = [(f.copy(), offset) for f, offset in points]
+        anchor, passes = state.anchor
         if passes < state.passes:
             # The sum of the planes since the anchor is also feasible; it is a difference of two sums.
-            share = state.passes / (state.passes - passes)
-            later = share * state.f + (1.0 - share) * f
-            self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
+            feasible.append(_mixed(anchor, points[0], state.passes / (state.passes - passes)))
+        state.best = max([state.best, *feasible], key=lambda sums: _dual(objective, *sums))
         # The average is usually better, except before the end of the first pass.
         first, *others = [f for f, _ in points][:: -1 if state.passes else 1]
         return Bounds(first, _dual(objective, *state.best), others=tuple(others))
-
-    def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:
-        """Store a feasible point if its dual value is the largest so far."""
-        if _dual(objective, f, offset) > _dual(objective, *state.best):
-            state.best = (f.copy(), offset)
 
     def dual_variables(self, objective: Objective, state: PegasosState) -> list[Arrays]:
         # A sum of planes bounds only losses of the same rows, so that only streams continue it.
@@ -256,6 +246,12 @@ class Pegasos(Solver):
         if "linear in x" not in objective.space.capabilities:
             return []
         return [{"normal": f.copy(), "offset": np.array([offset])}]
+
+
+def _mixed(first: Sums, second: Sums, share: float) -> Sums:
+    """Return sums of planes with the share of the second ones."""
+    (f, offset), (other, other_offset) = first, second
+    return (1.0 - share) * f + share * other, (1.0 - share) * offset + share * other_offset
 
 
 def _dual(objective: Objective, f: np.ndarray, offset: float) -> float:
