@@ -167,19 +167,3 @@ def test_the_table_and_the_rows_stay_behind():
     again = pickle.loads(pickle.dumps(solution))
     assert again.f.atoms.n_cached_rows == 0
     np.testing.assert_array_equal(again.f.function()(X), solution.f.function()(X))
-
-
-def test_rows_over_points_that_are_no_atoms_yet():
-    objective = OBJECTIVES["points between members"]()
-    space = objective.space
-    f = space.combine(objective.planes(space.zeros()).normals, np.ones(problems.N))
-    normals = objective.planes(f).normals
-    keys = normals.keys[space.atoms.find(normals.keys) < 0]
-    assert len(keys)
-    g, again = pickle.loads(pickle.dumps((f, normals)))
-    np.testing.assert_array_equal(again.atoms.points_of(again.keys), space.points(normals.keys))
-    np.testing.assert_array_equal(
-        again.atoms.origins_of(again.keys), space.atoms.origins_of(normals.keys)
-    )
-    assert g.atoms is again.atoms
-    assert len(g.atoms) == len(f.atoms)

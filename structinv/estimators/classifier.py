@@ -13,7 +13,7 @@ from ..certificates.certificate import Certificate, WorstChange, warn_of_row_len
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
-from ..structures.bound import BoundStructure, check_cost, check_rescaling, predicted
+from ..structures.bound import BoundStructure, check_cost, check_rescaling
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .advice import warn_if_uninformative
@@ -70,8 +70,10 @@ class LabelingEstimator(ClassifierMixin, InvariantEstimator):
         return self.classes_[self._best_labels(scores)]
 
     def _best_labels(self, scores: np.ndarray) -> np.ndarray:
-        n_classes = len(self.classes_)
-        return predicted(self._structure(n_classes), n_classes, scores)
+        """Return the index of the label with the highest score for each row."""
+        if len(self.classes_) == 2:
+            return (scores[:, 0] > 0).astype(np.intp)
+        return np.argmax(scores, axis=1)
 
 
 class InvariantClassifier(LabelingEstimator):

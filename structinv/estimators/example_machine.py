@@ -26,7 +26,7 @@ from ..structures.example_blocks import (
     stacked,
 )
 from ..terms import Objective
-from ..utils.matrices import ALL_ROWS, Matrix, check_indices, independent, squared_lengths
+from ..utils.matrices import ALL_ROWS, Matrix, check_indices, squared_lengths
 from ..utils.parameters import check_number
 from .base import Problem
 from .inputs import check_oracle_type, class_factors, for_oracle
@@ -231,11 +231,6 @@ def read_examples(
     structure, vectorizer = estimator.structure, TokenVectorizer(estimator.n_hashed)
     reader = RowReader(estimator, False, vectorizer.fit_rows)
     rows, layout = structure.read(X, reader)
-    first = X
-    while isinstance(first, (list, tuple)) and len(first):
-        first = first[0]
-    # The rows of a single example, or of a matrix of examples, may be those of the caller.
-    rows = independent(rows, first)
     labels = structure.read_labels(y, layout)
     layout = structure.positions(layout, len(labels))
     weights = part_of_weights(sample_weight, len(layout))

@@ -188,14 +188,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     constant of the kernel. A fine resolution of the cover makes this term small. "poly" and "laplacian"
     have no such constant, so no sample is certified for a continuous S(x).
 
-    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
-    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
-    the new problem allows, so the bounds are valid. Samples, labels and parameters may change. Dual
-    variables start at zero if the number of samples changes.
-
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
-    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
-    function and the dual variables; `max_seconds` limits the sum of all runs.
+    Warm starts and checkpoints are explained in the notes of :class:`structinv.InvariantLinearSVC`.
 
     **Probabilities.** Scores are not probabilities. Use scikit-learn's `CalibratedClassifierCV`, as in
     the examples. With ``ensemble=False`` it fits the model on the labels 0 and 1, so labels in
@@ -408,14 +401,7 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
-    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
-    the new problem allows, so the bounds are valid. Samples, targets and parameters may change. Dual
-    variables start at zero if the number of samples changes.
-
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
-    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
-    function and the dual variables; `max_seconds` limits the sum of all runs.
+    Warm starts and checkpoints are explained in the notes of :class:`structinv.InvariantLinearSVC`.
 
     **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
     of solvers, such as ``FrankWolfe(plane_tol=...)``.

@@ -594,14 +594,7 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
-    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
-    the new problem allows, so the bounds are valid. Samples, targets and parameters may change. Dual
-    variables start at zero if the number of samples changes.
-
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
-    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
-    function and the dual variables; `max_seconds` limits the sum of all runs.
+    Warm starts and checkpoints are explained in the notes of :class:`structinv.InvariantLinearSVC`.
 
     **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
     of solvers, such as ``FrankWolfe(plane_tol=...)``.

@@ -236,14 +236,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     as one replacement and one deletion. Characters outside tokens, such as single letters, may change
     in any way that creates no token.
 
-    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
-    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
-    the new problem allows, so the bounds are valid. Texts, labels and parameters may change. Dual
-    variables start at zero if the number of texts changes.
-
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
-    texts and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
-    function and the dual variables; `max_seconds` limits the sum of all runs.
+    Warm starts and checkpoints are explained in the notes of :class:`structinv.InvariantLinearSVC`.
 
     Examples
     --------

@@ -454,7 +454,7 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False, sums:
     All terms must have planes, and the norm must include all of f unless `free` is True. `sums` is True
     for solvers that do not need planes of single rows.
     """
-    if objective.planes_are_sums and not sums:
+    if not sums and any(term.planes_are_sums for term in objective.terms):
         raise ValueError(
             f"{solver} requires planes of single rows, but these rows are read in blocks: use "
             "solver='frank_wolfe' or 'bmrm'"

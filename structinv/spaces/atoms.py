@@ -64,14 +64,6 @@ class AtomRows:
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    def __reduce__(self) -> tuple:
-        """Pickle the atom numbers, and the points that are not atoms."""
-        slots = self.atoms.find(self.keys)
-        others, places = np.unique(self.keys[slots < 0], return_inverse=True)
-        slots[slots < 0] = len(self.atoms) + places
-        points = self.atoms.points_of(others), self.atoms.origins_of(others)
-        return _rows_of, (self.atoms, slots, *points, self.coefficients, self.start, self.pairwise)
-
     def __getitem__(self, rows: Any) -> AtomRows:
         chosen = np.arange(len(self))[rows]
         lengths = np.diff(self.start)[chosen]
@@ -515,20 +507,6 @@ def _gather_square(found, table, rows, columns, rows_at_once):
             column = columns[b]
             for a in range(start, end):
                 found[a, b] = found[b, a] = table[rows[a], column]
-
-
-def _rows_of(
-    store: AtomStore,
-    slots: np.ndarray,
-    points: np.ndarray,
-    origins: np.ndarray,
-    coefficients: np.ndarray,
-    start: np.ndarray,
-    pairwise: Matrix | None,
-) -> AtomRows:
-    """Return rows over atoms and new points of a store; see `AtomRows.__reduce__`."""
-    keys = np.concatenate([store.keys, store.add_points(points, origins)])
-    return AtomRows(store, keys[slots], coefficients, start, pairwise)
 
 
 def _joined(parts: list[Matrix | None]) -> Matrix | None:

@@ -340,11 +340,6 @@ class Objective:
         return any(term.relaxed for term in self.terms)
 
     @property
-    def planes_are_sums(self) -> bool:
-        """True if dual states store one plane for the sum of all blocks of a term."""
-        return any(term.planes_are_sums for term in self.terms)
-
-    @property
     def unit(self) -> float:
         """Machine epsilon of the least precise term."""
         return max((float(np.finfo(term.dtype).eps) for term in self.terms), default=0.0)

@@ -269,13 +269,6 @@ def contiguous_writable(X: np.ndarray) -> np.ndarray:
     return np.require(X, requirements=["C", "W"])
 
 
-def same_entries(left: Matrix, right: Matrix) -> bool:
-    """Return True if two matrices, both dense or both CSR, have the same values."""
-    if sp.issparse(left) and sp.issparse(right):
-        return left.shape == right.shape and (left != right).nnz == 0
-    return not sp.issparse(left) and not sp.issparse(right) and np.array_equal(left, right)
-
-
 def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     """Multiply row i by ``factors[i]``."""
     if sp.issparse(X):
