@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from ..terms import Objective
 from ..terms.objective import Coordinates
 from ..utils.row_arrays import Arrays, fitting
 from .base import Bounds, Start
+
+if TYPE_CHECKING:
+    from .representer import Representer
 
 # Rounding error of an equation, relative to its terms.
 ROUNDING = 1e-14
@@ -189,7 +193,7 @@ class CoefficientMethod:
     name: str
 
     def __init__(
-        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None, solver: Representer
     ) -> None:
         problem = self.problem = coefficient_problem(objective, self.name)
         self.slopes = np.zeros(problem.size)
@@ -204,7 +208,7 @@ class CoefficientMethod:
         self._known: Bounds | None = None
 
     @classmethod
-    def check(cls, objective: Objective) -> None:
+    def check(cls, objective: Objective, solver: Representer) -> None:
         """Raise ValueError unless the method can solve the objective."""
         coefficient_problem(objective, cls.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ..terms import Objective
 from ..terms.planes import PlaneSet
 from .base import Bounds, Solver, Start, check_planes
 from .coefficients import CoefficientMethod, CoefficientProblem, coefficient_problem
+
+if TYPE_CHECKING:
+    from .representer import Representer
 
 
 @dataclass
@@ -111,19 +114,15 @@ class ConvexProgram(CoefficientMethod):
     name = "Representer(method='cvxpy')"
 
     def __init__(
-        self,
-        objective: Objective,
-        rng: np.random.Generator,
-        start: Start | None = None,
-        cvxpy_solver: str = "CLARABEL",
+        self, objective: Objective, rng: np.random.Generator, start: Start | None, solver: Representer
     ) -> None:
-        super().__init__(objective, rng)
+        super().__init__(objective, rng, None, solver)
         self.slopes = np.clip(self.slopes, *self.problem.loss.domain())
-        self.cvxpy_solver = cvxpy_solver
+        self.cvxpy_solver = solver.cvxpy_solver
         self.solved = False
 
     @classmethod
-    def check(cls, objective: Objective) -> None:
+    def check(cls, objective: Objective, solver: Representer) -> None:
         problem = coefficient_problem(objective, cls.name)
         if not problem.space.system.fits:
             raise ValueError(
@@ -134,6 +133,9 @@ class ConvexProgram(CoefficientMethod):
 
         for term in problem.terms:
             term.loss.expression(cp.Variable(len(term.weights)))
+        names = cp.installed_solvers()
+        if solver.cvxpy_solver not in names:
+            raise ValueError(f"cvxpy_solver must be one of {names}, got {solver.cvxpy_solver!r}")
 
     def step(self, objective: Objective) -> None:
         # The first step solves the problem; further steps do nothing.
@@ -189,14 +191,6 @@ class ConvexProgram(CoefficientMethod):
             return found
         # cvxpy also computes these conjugates, and they may be too small by its tolerance.
         return replace(found, dual=found.dual - SOLVED * (1.0 + abs(float(found.upper or 0.0))))
-
-
-def check_cvxpy_solver(name: str) -> None:
-    """Raise ValueError unless cvxpy has a solver of this name."""
-    import cvxpy as cp
-
-    if name not in cp.installed_solvers():
-        raise ValueError(f"cvxpy_solver must be one of {cp.installed_solvers()}, got {name!r}")
 
 
 def _roots(problem: CoefficientProblem) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..utils.row_arrays import Arrays
 from .base import Bounds, Start, check_planes
 from .coefficients import CoefficientProblem
 from .frank_wolfe import FrankWolfe, started
+
+if TYPE_CHECKING:
+    from .representer import Representer
 
 # Sweeps over the functionals between two checks.
 SWEEPS = 20
@@ -186,21 +189,17 @@ class DualCoordinates:
     name = "Representer(method='dual-cd')"
 
     def __init__(
-        self,
-        objective: Objective,
-        rng: np.random.Generator,
-        start: Start | None = None,
-        plane_tol: float = 0.0,
+        self, objective: Objective, rng: np.random.Generator, start: Start | None, solver: Representer
     ) -> None:
         terms = objective.terms
         self.joined = [n for n, term in enumerate(terms) if _has_pieces(term.coordinates())]
         self.others = [n for n in range(len(terms)) if n not in self.joined]
-        parts = [dual_state(terms[n], objective.space, rng, plane_tol) for n in self.others]
+        parts = [dual_state(terms[n], objective.space, rng, solver.plane_tol) for n in self.others]
         if self.joined:
             parts = [CoordinateState(objective, self.joined, rng), *parts]
         if start is not None:
             start = replace(start, dual_variables=self._by_state(start.dual_variables))
-        self.solver = FrankWolfe(plane_tol)
+        self.solver = FrankWolfe(solver.plane_tol)
         self.state = started(objective, parts, start)
 
     def _by_state(self, by_term: list[Arrays]) -> list[Arrays]:
@@ -211,7 +210,7 @@ class DualCoordinates:
         return [joined, *others] if self.joined else others
 
     @classmethod
-    def check(cls, objective: Objective) -> None:
+    def check(cls, objective: Objective, solver: Representer) -> None:
         """Raise ValueError unless the method can solve the objective."""
         check_planes(cls.name, objective, free=True)
         if objective.space.n_free:

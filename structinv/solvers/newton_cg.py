@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -16,6 +17,9 @@ from ..terms import Objective
 from ..utils.matrices import one_blas_thread
 from .base import Start
 from .coefficients import CoefficientMethod, CoefficientProblem, coefficient_problem
+
+if TYPE_CHECKING:
+    from .representer import Representer
 
 # Envelopes are narrowed if smoothing causes more than this fraction of the gap.
 HIDDEN_SHARE = 0.5
@@ -56,7 +60,7 @@ class NewtonCG(CoefficientMethod):
     name = "Representer(method='newton-cg')"
 
     @classmethod
-    def check(cls, objective: Objective) -> None:
+    def check(cls, objective: Objective, solver: Representer) -> None:
         for term in coefficient_problem(objective, cls.name).terms:
             loss = term.loss
             if not loss.smooth and loss.pieces() is None:
@@ -66,9 +70,9 @@ class NewtonCG(CoefficientMethod):
                 )
 
     def __init__(
-        self, objective: Objective, rng: np.random.Generator, start: Start | None = None
+        self, objective: Objective, rng: np.random.Generator, start: Start | None, solver: Representer
     ) -> None:
-        super().__init__(objective, rng, start)
+        super().__init__(objective, rng, start, solver)
         self.widths = _first_widths(self.problem, rng)
         self.narrowest = NARROWEST * self.widths
         self.steps_of_envelope = 0

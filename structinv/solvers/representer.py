@@ -11,7 +11,7 @@ from ..utils.parameters import check_number
 from ..utils.row_arrays import Arrays
 from .base import Bounds, Solver, Start
 from .coefficients import CoefficientMethod
-from .cvxpy_solvers import ConvexProgram, check_cvxpy_solver
+from .cvxpy_solvers import ConvexProgram
 from .dual_coordinates import DualCoordinates
 from .newton_cg import NewtonCG
 
@@ -96,9 +96,6 @@ class Representer(Solver):
             return "cvxpy"
         return "newton-cg"
 
-    def _method(self, objective: Objective) -> Any:
-        return METHODS[self.resolved(objective)]
-
     def validate(self, objective: Objective) -> None:
         names = ["auto", *METHODS]
         if self.method not in names:
@@ -107,17 +104,10 @@ class Representer(Solver):
         method = self.resolved(objective)
         if self.plane_tol > 0 and method != "dual-cd":
             raise ValueError(f"plane_tol must be 0 unless method is 'dual-cd', got method {method!r}")
-        METHODS[method].check(objective)
-        if method == "cvxpy":
-            check_cvxpy_solver(self.cvxpy_solver)
+        METHODS[method].check(objective, self)
 
     def init(self, objective: Objective, rng: np.random.Generator, start: Start | None = None) -> Method:
-        method = self._method(objective)
-        if method is DualCoordinates:
-            return DualCoordinates(objective, rng, start, self.plane_tol)
-        if method is ConvexProgram:
-            return ConvexProgram(objective, rng, start, self.cvxpy_solver)
-        return method(objective, rng, start)
+        return METHODS[self.resolved(objective)](objective, rng, start, self)
 
     def step(self, objective: Objective, state: Method) -> float | None:
         return state.step(objective)
