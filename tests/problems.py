@@ -19,7 +19,6 @@ from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Decoding, Layout, Structure
 from structinv.structures.classes import Multiclass
-from structinv.structures.decodings import Separation
 from structinv.terms import Objective, Penalty, WorstCase
 
 from .oracle_cases import CASES, Case, D
@@ -229,7 +228,7 @@ class Chain(Structure):
             best = np.argmax(value)
             chosen.append((labels[best], bound, factor[best]))
         labels, bounds, factor = zip(*chosen, strict=True)
-        return Separation(np.concatenate(labels), np.array(bounds), np.array(factor, dtype=float))
+        return Decoding(np.concatenate(labels), np.array(bounds), scale=np.array(factor, dtype=float))
 
 
 @cache

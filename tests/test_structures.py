@@ -28,7 +28,6 @@ from structinv.structures import (
     check_structure,
 )
 from structinv.structures.classes import Multiclass
-from structinv.structures.decodings import Separation
 from structinv.structures.graph import GraphLayout
 from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase
@@ -414,7 +413,7 @@ def test_shapes_of_optional_methods_are_checked(method, message):
             labels.most_wrong(potentials, labels.codes, np.zeros(1), pairwise, labels.layout)
         else:
             labels.pairwise_gain(
-                Separation(labels.codes, np.zeros(1)), labels.codes, pairwise, labels.layout
+                Decoding(labels.codes, np.zeros(1)), labels.codes, pairwise, labels.layout
             )
 
 

@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, LabelFunctions, Layout, Separation
-from .example_blocks import Reader, as_blocks, flat_labels
+from .decodings import Competitors, Decoding, LabelFunctions, Layout
+from .example_blocks import ListedExamples
 from .inference import default_most_wrong, default_runner_up, default_separate
 
 # A subclass that overrides one of these must declare `budgets` again.
 _BUDGET_METHODS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
 
 
-class Structure(BaseEstimator, ABC):
+class Structure(ListedExamples, BaseEstimator, ABC):
     """Output structure: the possible labelings of an example, and their scores.
 
     A labeling y assigns a label to each row of an example. Its score is::
@@ -143,144 +142,6 @@ class Structure(BaseEstimator, ABC):
             rescaling=rescaling,
             position_weight=position_weight,
         )
-
-    def length(self, example: Any) -> int:
-        """Return the number of rows of a user-given example.
-
-        Parameters
-        ----------
-        example : object
-            One item of X.
-
-        Returns
-        -------
-        int
-            Number of rows.
-        """
-        return int(example.shape[0]) if sp.issparse(example) else len(example)
-
-    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """Convert user-given examples to rows and a layout.
-
-        By default X is a list with one block of rows per example.
-
-        Parameters
-        ----------
-        X : list
-            Blocks of rows, one per example.
-        reader : Reader
-            Converter of blocks to validated rows.
-
-        Returns
-        -------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all examples.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If X is not valid. The message names the example.
-        """
-        blocks = as_blocks(X)
-        for i, block in enumerate(blocks):
-            if not hasattr(block, "__len__") or getattr(block, "shape", None) == ():
-                raise TypeError(
-                    f"X[{i}] must contain the rows of an example, got {type(block).__name__}: pass a "
-                    "single example as [x]"
-                )
-            if self.length(block) == 0:
-                raise ValueError(f"X[{i}] must have at least one row, got 0")
-        rows, lengths = reader.examples(blocks)
-        return rows, Layout.of_lengths(lengths)
-
-    def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """Convert user-given labelings to one label per row.
-
-        Parameters
-        ----------
-        y : list of array-like
-            One sequence of labels per example.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Label of each row.
-        """
-        return flat_labels(y, layout.lengths)
-
-    def positions(self, layout: Layout, n_positions: int) -> Layout:
-        """Return the assignment of labeled positions to examples.
-
-        By default each row is a position.
-
-        Parameters
-        ----------
-        layout : Layout
-            Assignment of rows to examples, as returned by `read`.
-        n_positions : int
-            Total number of positions in all examples.
-
-        Returns
-        -------
-        Layout
-            Assignment of positions to examples.
-        """
-        return layout
-
-    def written_rows(self, rows: Matrix, layout: Layout) -> Any:
-        """Split rows, or other arrays with one item per row, by example.
-
-        Parameters
-        ----------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all examples.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        list
-            Rows of each example. Subclasses may return another container.
-        """
-        return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
-
-    def written_examples(self, rows: Matrix, layout: Layout) -> Any:
-        """Split rows into examples in the form that `read` accepts.
-
-        Parameters
-        ----------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all examples.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        list
-            Examples; by default the rows of each.
-        """
-        return self.written_rows(rows, layout)
-
-    def written(self, labels: np.ndarray, layout: Layout) -> Any:
-        """Split labels into user-facing labelings.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_rows,)
-            Label of each row.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        list of ndarray
-            Labels of each example. Subclasses may return another container.
-        """
-        return np.split(labels, layout.starts[1:-1])
 
     def check_classes(self, classes: np.ndarray) -> None:
         """Raise an error unless the structure supports these classes.
@@ -416,23 +277,6 @@ class Structure(BaseEstimator, ABC):
         """
         return False
 
-    def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
-        """Draw a random layout for `check_structure`.
-
-        Parameters
-        ----------
-        lengths : list of int
-            Number of rows of each example.
-        rng : numpy.random.Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        Layout
-            Layout of examples with these lengths.
-        """
-        return Layout.of_lengths(lengths)
-
     def n_pairwise(self, n_labels: int) -> int:
         """Return the number of pairwise weights.
 
@@ -513,14 +357,8 @@ class Structure(BaseEstimator, ABC):
 
         Parameters
         ----------
-        labels : ndarray of int of shape (n_rows,)
-            Label of each row.
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
-        n_labels : int
-            Number of labels.
+        labels, pairwise, layout, n_labels : ndarray, ndarray, Layout, int
+            Arguments of `features` and `decode`.
 
         Returns
         -------
@@ -538,12 +376,8 @@ class Structure(BaseEstimator, ABC):
 
         Parameters
         ----------
-        labels : ndarray of int of shape (n_rows,)
-            Label of each row.
-        layout : Layout
-            Assignment of rows to examples.
-        n_labels : int
-            Number of labels.
+        labels, layout, n_labels : ndarray, Layout, int
+            Arguments of `features`.
 
         Returns
         -------
@@ -554,7 +388,7 @@ class Structure(BaseEstimator, ABC):
 
     def separate(
         self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
-    ) -> Separation:
+    ) -> Decoding:
         """Return the loss-augmented argmax of each block.
 
         The default calls `decode`.
@@ -566,15 +400,13 @@ class Structure(BaseEstimator, ABC):
         found : Violations
             Worst-case score gains ``gains`` over the true label, their costs ``costs``, and upper bounds
             ``upper`` of the sums. Each is an array of shape (n_rows, n_labels).
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
+        pairwise, layout : ndarray, Layout
+            Arguments of `decode`.
 
         Returns
         -------
-        Separation
-            Labelings with the largest loss, and an upper bound of the loss.
+        Decoding
+            Labelings with the largest loss; `upper` is required and bounds the loss.
         """
         return default_separate(self, competitors, found, pairwise, layout)
 
@@ -590,14 +422,8 @@ class Structure(BaseEstimator, ABC):
 
         Parameters
         ----------
-        potentials : ndarray of shape (n_rows, n_labels) or (n_rows, n_labels, n_levels)
-            Score of each label at each row.
-        labels : ndarray of int of shape (n_rows,)
-            Label of each row.
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
+        potentials, labels, pairwise, layout : ndarray, ndarray, ndarray, Layout
+            Arguments of `decode` and `features`.
         levels : ndarray of int of shape (n_rows,), optional
             Level of each row; 0 by default.
 
@@ -620,19 +446,12 @@ class Structure(BaseEstimator, ABC):
     ) -> Decoding:
         """Return the best labeling that differs from the given one.
 
-        The default forces each row in turn to differ. It calls `decode` as often as the longest block
-        has rows.
+        The default calls `decode` once per row of the longest example, and forces this row to differ.
 
         Parameters
         ----------
-        potentials : ndarray of shape (n_rows, n_labels)
-            Score of each label at each row.
-        codes : ndarray of int of shape (n_rows,)
-            The given labeling.
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
+        potentials, codes, pairwise, layout : ndarray, ndarray, ndarray, Layout
+            Arguments of `decode`, and the given label of each row.
 
         Returns
         -------
@@ -652,24 +471,18 @@ class Structure(BaseEstimator, ABC):
     ) -> np.ndarray:
         """Bound the number of wrong rows of all labelings with a high score.
 
-        A labeling counts if its score is at least the threshold of its example. If `best_by_wrong` is
-        implemented, and examples are not too long, the bound comes from its scores. Otherwise it is the
-        minimum over factors of ``max over y of (wrong rows + factor (score - threshold))``, rounded
-        down.
-        The second bound requires only `decode`.
+        If `best_by_wrong` is implemented, and examples are not too long, the bound follows from it.
+        Otherwise it requires only `decode`: it is the minimum over factors of ``max over y of (wrong
+        rows + factor (score - threshold))``, rounded down.
 
         Parameters
         ----------
-        potentials : ndarray of shape (n_rows, n_labels)
-            Score of each label at each row.
-        codes : ndarray of int of shape (n_rows,)
-            True labels.
+        potentials, codes : ndarray
+            Arguments of `runner_up`, for the true labels.
         thresholds : ndarray of shape (n_blocks,)
             Lowest score of a labeling that counts, for each example.
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
+        pairwise, layout : ndarray, Layout
+            Arguments of `decode`.
 
         Returns
         -------
@@ -687,14 +500,8 @@ class Structure(BaseEstimator, ABC):
 
         Parameters
         ----------
-        potentials : ndarray of shape (n_rows, n_labels)
-            Score of each label at each row.
-        codes : ndarray of int of shape (n_rows,)
-            True labels.
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
+        potentials, codes, pairwise, layout : ndarray, ndarray, ndarray, Layout
+            Arguments of `most_wrong`.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, refuse_masked
 from ..utils.parameters import brief, places_of
 from . import inference
-from .decodings import Competitors, Decoding, Layout, Separation, laid_out
+from .decodings import Competitors, Decoding, Layout, laid_out
 
 if TYPE_CHECKING:
     from .base import Structure
@@ -117,12 +117,12 @@ class BoundStructure:
 
     def separate(
         self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout | None
-    ) -> Separation:
+    ) -> Decoding:
         """Return the loss-augmented argmax of each block."""
         known = laid_out(layout, len(competitors))
         return inference.separated(self.structure, competitors, found, pairwise, known)
 
-    def as_fractional(self, chosen: Separation, layout: Layout) -> Separation:
+    def as_fractional(self, chosen: Decoding, layout: Layout) -> Decoding:
         """Return the labelings in fractional form; whole labels have the fraction 1."""
         if chosen.fractions is not None:
             return chosen
@@ -139,14 +139,14 @@ class BoundStructure:
         """Return features of labelings minus the true ones, (n_blocks, n_pairwise)."""
         return self._features(labels, layout) - self._features(codes, layout)
 
-    def moved_by(self, chosen: Separation, codes: np.ndarray, layout: Layout) -> Matrix:
+    def moved_by(self, chosen: Decoding, codes: np.ndarray, layout: Layout) -> Matrix:
         """Return `moved` for chosen labelings, whole or fractional."""
         if chosen.fractions is None:
             return self.moved(chosen.labels, codes, layout)
         return chosen.features - self._features(codes, layout)
 
     def pairwise_gain(
-        self, chosen: Separation, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
+        self, chosen: Decoding, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """Return the pairwise score of chosen labelings minus the true ones, (n_blocks,)."""
         true_score = self._pairwise_score(codes, pairwise, layout)

@@ -11,7 +11,7 @@ from ..utils.matrices import Rows, first_best
 from ..utils.parameters import check_number
 from .base import Structure
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, LabelFunctions, Layout, Separation
+from .decodings import Competitors, Decoding, LabelFunctions, Layout
 
 _ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 
@@ -44,13 +44,13 @@ class RowStructure(Structure):
 
     def separate(
         self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
-    ) -> Separation:
+    ) -> Decoding:
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
         # The true label has the loss 0.
         violated = np.max(reached, axis=1) > 0
         upper = np.max(found.upper, axis=1)
-        return Separation(np.where(violated, labels, competitors.codes), np.maximum(0.0, upper))
+        return Decoding(np.where(violated, labels, competitors.codes), np.maximum(0.0, upper))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout

@@ -190,7 +190,7 @@ def laid_out(layout: Layout | None, n_rows: int) -> Layout:
 
 @dataclass(frozen=True)
 class Decoding:
-    """Highest-scoring labeling of each example, returned by `Structure.decode`.
+    """Best labeling of each example, from `decode`, `separate` or `runner_up`.
 
     Parameters
     ----------
@@ -198,7 +198,8 @@ class Decoding:
         Label of each row.
     upper : ndarray of shape (n_blocks,), optional
         Upper bound of the highest score of each example. None means that `labels` have the highest
-        score.
+        score. From `separate`, it is required: the bound of the loss over all labelings and
+        perturbations.
     levels : ndarray of int of shape (n_rows,), optional
         Level of each row, if the potentials have a third axis of levels.
     fractions : ndarray of shape (n_rows, n_labels), optional
@@ -206,6 +207,9 @@ class Decoding:
         is at least that of `labels`.
     features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
         Features of the fractional labelings, as in `Structure.features`.
+    scale : ndarray of shape (n_blocks,), optional
+        Factor of the score difference, for slack rescaling of whole labelings; 1 by default. Only
+        results of `separate` may have it.
 
     See Also
     --------
@@ -220,33 +224,11 @@ class Decoding:
     """
 
     labels: np.ndarray
-    upper: np.ndarray | None = None
+    upper: Any = None
     levels: np.ndarray | None = None
     fractions: np.ndarray | None = None
     features: Any = None
-
-
-@dataclass(frozen=True)
-class Separation:
-    """Loss-augmented argmax of each block, returned by `Structure.separate`.
-
-    - `labels` (n_rows,): label of each row
-    - `upper` (n_blocks,): upper bound of the block's loss, a maximum over all labelings and
-      perturbations
-    - `scale` (n_blocks,): factor of the score difference, for slack rescaling of whole labelings; 1 by
-      default
-    - `levels` (n_rows,): level of each row, if the worst-case scores have a third axis of levels
-    - `fractions` (n_rows, n_labels): fraction of each label at each row, as in `Decoding`; replaces
-      `labels`
-    - `features` (n_blocks, n_pairwise): features of the fractional labeling, as in `Decoding`
-    """
-
-    labels: np.ndarray
-    upper: np.ndarray
     scale: np.ndarray | None = None
-    levels: np.ndarray | None = None
-    fractions: np.ndarray | None = None
-    features: Any = None
 
 
 @dataclass(frozen=True)

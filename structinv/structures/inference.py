@@ -1,4 +1,4 @@
-"""Calls of structures with validated results, and defaults that use only `decode`.
+"""Validated calls of structures, and defaults that use only `decode`.
 
 The first functions call one method each. Results of classes of this package are returned unchanged.
 """
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
-from .decodings import Competitors, Decoding, LabelFunctions, Layout, Separation
+from .decodings import Competitors, Decoding, LabelFunctions, Layout
 
 if TYPE_CHECKING:
     from .base import Structure
@@ -41,25 +41,20 @@ def decoded(
 
 def separated(
     structure: Structure, competitors: Competitors, violations: Any, pairwise: np.ndarray, layout: Layout
-) -> Separation:
+) -> Decoding:
     """Call ``structure.separate(competitors, found, pairwise, layout)``."""
     separation = structure.separate(competitors, violations, pairwise, layout)
     if not plugins.is_third_party(structure):
         return separation
+    shape = np.shape(violations.gains)
+    decoding = _decoding(structure, "separate", separation, shape, layout, len(pairwise))
     source = plugins.method(structure, "separate")
-    if not isinstance(separation, Separation):
-        raise TypeError(f"{source} must return a Separation, got {type(separation).__name__}")
-    shape, blocks = np.shape(violations.gains), (len(layout),)
-    labels = plugins.integers(source, "labels", separation.labels, shape[:1], shape[1])
-    upper = plugins.numbers(source, "upper", separation.upper, blocks, finite=False)
+    upper = plugins.numbers(source, "upper", decoding.upper, (len(layout),), finite=False)
     if np.any(upper == -np.inf):
         raise ValueError(f"{source} must return upper above -infinity")
-    scale = separation.scale
-    if scale is not None:
-        scale = plugins.numbers(source, "scale", scale, blocks)
-    levels = _levels(source, separation.levels, shape, layout)
-    fractions = _fractions(source, separation, shape[:2], (len(layout), len(pairwise)))
-    return Separation(labels, upper, scale, levels, *fractions)
+    if separation.scale is None:
+        return decoding
+    return replace(decoding, scale=plugins.numbers(source, "scale", separation.scale, upper.shape))
 
 
 def runner_up(
@@ -187,9 +182,8 @@ def _decoding(
     if upper is not None:
         upper = plugins.numbers(source, "upper", upper, (len(layout),), finite=False)
     levels = _levels(source, decoding.levels, shape, layout)
-    return Decoding(
-        labels, upper, levels, *_fractions(source, decoding, shape, (len(layout), n_pairwise))
-    )
+    fractions = _fractions(source, decoding, shape[:2], (len(layout), n_pairwise))
+    return Decoding(labels, upper, levels, *fractions)
 
 
 def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
@@ -227,7 +221,7 @@ def _features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:
 
 def default_separate(
     structure: Structure, competitors: Competitors, violations: Any, pairwise: np.ndarray, layout: Layout
-) -> Separation:
+) -> Decoding:
     """Return the loss-augmented argmax of each block."""
     reached = violations.gains + violations.costs
     decoding = decoded(structure, reached, pairwise, layout)
@@ -242,13 +236,7 @@ def default_separate(
     if bound is not None:
         highest = np.maximum(highest, bound - truth)
     chosen = _unless_true(structure, decoding, value > 0, competitors, layout)
-    return Separation(
-        chosen.labels,
-        np.maximum(0.0, highest),
-        levels=chosen.levels,
-        fractions=chosen.fractions,
-        features=chosen.features,
-    )
+    return replace(chosen, upper=np.maximum(0.0, highest))
 
 
 def default_runner_up(

@@ -12,7 +12,7 @@ import numpy as np
 from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, Layout, Separation
+from .decodings import Competitors, Decoding, Layout
 from .inference import decoded, pairwise_score
 
 # Relative tolerance for rounding errors.
@@ -160,7 +160,7 @@ class _Case:
             self.rests[block] = np.where(allowed, total, -np.inf)
         return self.rests[block]
 
-    def reached(self, block: int, potentials: np.ndarray, found: Decoding | Separation) -> float:
+    def reached(self, block: int, potentials: np.ndarray, found: Decoding) -> float:
         """Return the score of the returned labeling, at its levels."""
         own, labels = self.part(block, potentials), self.part(block, found.labels)
         levels = None if found.levels is None else self.part(block, found.levels)

@@ -60,18 +60,22 @@ class DensePlanes:
 
     @property
     def normals(self) -> np.ndarray:
+        """Normal of each plane, (m, d)."""
         return self._slots.normals[self._used]
 
     @property
     def offsets(self) -> np.ndarray:
+        """Offset of each plane, (m,)."""
         return self._slots.offsets[self._used]
 
     @property
     def alphas(self) -> np.ndarray:
+        """Dual variable of each plane, (m,)."""
         return self._slots.alphas[self._used]
 
     @property
     def blocks(self) -> np.ndarray:
+        """Block of each plane, (m,); increasing."""
         return np.nonzero(self._used)[0]
 
     def block_values(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

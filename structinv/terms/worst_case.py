@@ -18,7 +18,7 @@ from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Normals, Space
 from ..structures import Binary, Layout, Structure
 from ..structures.bound import BoundStructure
-from ..structures.decodings import Competitors, Separation
+from ..structures.decodings import Competitors, Decoding
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, stack
 from .objective import Term, check_weights, join
 from .planes import Planes
@@ -30,7 +30,7 @@ class ScenarioAnswer:
 
     by_level: list[Violations]
     violations: Violations
-    chosen: Separation
+    chosen: Decoding
 
 
 def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[BoundOracle, ...]]:
@@ -49,8 +49,8 @@ def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[Bound
 
 
 def best_of(
-    chosen: list[Separation], scenario: np.ndarray, layout: Layout, labels: BoundStructure
-) -> Separation:
+    chosen: list[Decoding], scenario: np.ndarray, layout: Layout, labels: BoundStructure
+) -> Decoding:
     """Return the separation of each block's scenario, with the largest bounds of all."""
     if any(each.fractions is not None for each in chosen):
         chosen = [labels.as_fractional(each, layout) for each in chosen]
@@ -66,17 +66,17 @@ def best_of(
         return np.concatenate(parts)[places]
 
     rows = scenario[layout.owners]
-    return Separation(
+    return Decoding(
         selected_of("labels", rows),
         np.max([each.upper for each in chosen], axis=0),
-        selected_of("scale", scenario),
         _levels(chosen, rows),
         selected_of("fractions", rows),
         selected_of("features", scenario),
+        selected_of("scale", scenario),
     )
 
 
-def _levels(chosen: list[Separation], scenario: np.ndarray) -> np.ndarray | None:
+def _levels(chosen: list[Decoding], scenario: np.ndarray) -> np.ndarray | None:
     """Return the budget level of each row in its scenario; 0 without a budget."""
     if all(each.levels is None for each in chosen):
         return None
@@ -107,7 +107,7 @@ class ChosenLabels:
 
     @classmethod
     def of(
-        cls, chosen: Separation, layout: Layout | None, scenario: np.ndarray | None = None
+        cls, chosen: Decoding, layout: Layout | None, scenario: np.ndarray | None = None
     ) -> ChosenLabels:
         """Return the labels of a separation in the scenario of each block."""
         rows = None if scenario is None or layout is None else scenario[layout.owners]
@@ -468,7 +468,7 @@ class WorstCase(Term):
         return Planes(normals, offsets, chosen.upper, offsets + block_gains)
 
     def _moved(
-        self, competitors: Competitors, chosen: Separation, pairwise: np.ndarray, layout: Layout | None
+        self, competitors: Competitors, chosen: Decoding, pairwise: np.ndarray, layout: Layout | None
     ) -> Any:
         """Return the pairwise part of the blocks' normals."""
         if layout is None or not len(pairwise):
