@@ -33,7 +33,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.solvers.base import Record
-from structinv.solvers.stopping import Progress, Stall
+from structinv.solvers.stopping import has_stalled
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Graph, Multilabel, Sequence
 from structinv.structures.classes import Multiclass
@@ -280,20 +280,14 @@ def far_rows():
     return 1e6 + rng.standard_normal((20, 5)), (rng.random(20) < 0.5).astype(int)
 
 
-def progress_of(gaps, iterations):
-    """The progress of a run with these gaps, checked at these iterations."""
-    history = [Record(k, k, 0.1 * k, 1.0 + gap, 1.0) for k, gap in zip(iterations, gaps, strict=True)]
-    return Progress(iterations[-1], iterations[-1], 1.0, gaps[-1], gaps[-1], history, True, lambda: None)
-
-
-def end_of(gap_at, *, every=10, most=2000, **rule):
-    """The iteration at which the rule ends a run, or None."""
-    iterations = list(range(every, most + 1, every))
-    gaps = [gap_at(k) for k in iterations]
-    for number in range(1, len(iterations) + 1):
-        progress = progress_of(gaps[:number], iterations[:number])
-        if Stall(**rule).reason(progress) is Status.STALLED:
-            return iterations[number - 1]
+def end_of(gap_at, still_iterations=500):
+    """The iteration at which a run stalls, or None."""
+    solver, history = FrankWolfe(), []
+    solver.still_iterations = still_iterations
+    for k in range(10, 2001, 10):
+        history.append(Record(k, k, 0.1 * k, 1.0 + gap_at(k), 1.0))
+        if has_stalled(history, solver):
+            return k
     return None
 
 

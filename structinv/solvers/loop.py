@@ -16,7 +16,7 @@ from ..terms import Objective, WorstCase
 from ..terms.objective import never
 from ..utils.jit import Stopwatch
 from .base import Record, Solution, Solver, Start, Status
-from .stopping import Gap, Progress, Stall, StopRule
+from .stopping import Gap, Progress, StopRule, has_stalled
 
 _local = threading.local()
 # Largest excess of the lower over the upper bound due to rounding: relative, and in rounding units of
@@ -145,7 +145,7 @@ def solve(
     solver.validate(objective)
     start = None if warm_start is None else _adopted(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations, still_iterations=solver.still_iterations)
+    stop = stop or Gap(1e-3)
     with interrupts() as ctrl_c, np.errstate(over="ignore", invalid="ignore"):
         run = _Run(objective, solver, stop, start, check_always)
         objective.out_of_time = run.out_of_time if run.limited else never
@@ -378,8 +378,10 @@ class _Run:
             # End time of the run if it ends here, because the final check takes time.
             progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
         reason = self.stop.reason(progress)
+        if reason is None and checked and has_stalled(self.history, self.solver):
+            reason = Status.STALLED
         if reason is None and any(ends):
-            return Status.INTERRUPTED
+            reason = Status.INTERRUPTED
         return reason
 
     def _stands_still(self) -> bool:
