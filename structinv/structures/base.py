@@ -89,6 +89,7 @@ class Structure(ListedExamples, BaseEstimator, ABC):
     term: str = "worst_case"
     one_row: bool = False
     budgets: bool = False
+    _bound: type[BoundStructure] = BoundStructure
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -133,7 +134,7 @@ class Structure(ListedExamples, BaseEstimator, ABC):
         ValueError
             If labels, layout, costs or weights are not valid.
         """
-        return BoundStructure(
+        return self._bound(
             self,
             y,
             classes,

@@ -43,8 +43,7 @@ class BoundStructure:
             )
         self.structure = structure
         self.classes: Any = None
-        n_labels = self._take_truth(y, classes, cost)
-        self.position_weight = check_position_weight(position_weight, len(self.codes))
+        n_labels = self._take_truth(y, classes, cost, position_weight)
         self.layout = layout
         if layout is not None:
             check_layout(layout, len(self.codes))
@@ -59,11 +58,14 @@ class BoundStructure:
             # Each row is an example, and its labeling has features.
             self.layout = Layout.of_rows(len(self.codes))
 
-    def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:
-        """Store the validated targets and costs, and return the number of labels."""
+    def _take_truth(
+        self, y: np.ndarray, classes: Any, cost: ArrayLike | None, position_weight: ArrayLike | None
+    ) -> int:
+        """Store the validated targets, costs and weights, and return the number of labels."""
         self.classes, self.codes = encode_labels(y, classes)
         self.structure.check_classes(self.classes)
         self.cost = check_cost(cost, self.classes)
+        self.position_weight = check_position_weight(position_weight, len(self.codes))
         return len(self.classes)
 
     @property

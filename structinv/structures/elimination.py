@@ -252,11 +252,8 @@ def best(
         if not chosen[b]:
             continue
         first, last = starts[b], starts[b + 1]
-        of_graph, n_nodes, begin = (
-            slice(edge_starts[b], edge_starts[b + 1]),
-            last - first,
-            scope_starts[first:],
-        )
+        n_nodes, begin = last - first, scope_starts[first:]
+        of_graph = slice(edge_starts[b], edge_starts[b + 1])
         own, truth, own_labels = potentials[first:last], codes[first:last], labels[first:last]
         nodes = order[first:last]
         when, receiver, places, owner, other = _plan(nodes, scopes, begin, edges[of_graph])
@@ -280,10 +277,8 @@ def best(
             at = np.zeros(begin[i + 1] - begin[i], np.int64)
             for p in range(len(at) if down else 0):
                 at[p] = own_labels[scopes[begin[i] + p]]
-            below, edges_here = (
-                senders[senders_at[i] : senders_at[i + 1]],
-                edges_of[edges_at[i] : edges_at[i + 1]],
-            )
+            below = senders[senders_at[i] : senders_at[i + 1]]
+            edges_here = edges_of[edges_at[i] : edges_at[i + 1]]
             for place in range(offsets[i], offsets[i] + 1 if down else offsets[i + 1]):
                 _sums(
                     own[nodes[i]], at, edges_here, edge_tables, other, below, sent, offsets, places,

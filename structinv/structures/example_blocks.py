@@ -406,10 +406,8 @@ class ListedExamples:
 
         Parameters
         ----------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all examples.
-        layout : Layout
-            Assignment of rows to examples.
+        rows, layout : ndarray or CSR matrix, Layout
+            Results of `read`.
 
         Returns
         -------
@@ -423,10 +421,8 @@ class ListedExamples:
 
         Parameters
         ----------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all examples.
-        layout : Layout
-            Assignment of rows to examples.
+        rows, layout : ndarray or CSR matrix, Layout
+            Results of `read`.
 
         Returns
         -------

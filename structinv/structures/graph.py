@@ -179,7 +179,11 @@ class Graph(Structure):
     An edge without features has the constant feature 1. Edges are directed: the label of the first end
     selects the row of P_j, and the label of the second end the column. For symmetric edges, add each
     edge in both directions, or order the ends by node number. The pairwise weights are the flattened
-    tables P_j, one after the other.
+    tables P_j, one after the other. `named` returns them as "pairwise", of shape (n_edge_features,
+    n_labels, n_labels).
+
+    X is a list with one tuple per graph: (rows of nodes, edges) or (rows, edges, edge features). Edges
+    have shape (m, 2) and number the nodes from 0. Edge features have shape (m, n_edge_features).
 
     Inference is exact for graphs without cycles and for graphs of small treewidth. The limits are 1e6
     values in a table of size ``n_labels ** (treewidth + 1)`` and 2e7 values in all tables of a graph.
@@ -300,20 +304,6 @@ class Graph(Structure):
         return (1 if self.n_edge_features_ is None else self.n_edge_features_) * n_labels**2
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """Reshape the pairwise weights to the tables P, named "pairwise".
-
-        Parameters
-        ----------
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        dict of str to ndarray
-            "pairwise" with shape (n_edge_features, n_labels, n_labels).
-        """
         return {"pairwise": self._tables(pairwise, n_labels)}
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
@@ -436,28 +426,6 @@ class Graph(Structure):
         return list(zip(*parts, strict=True))
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """Convert graphs to rows of nodes and a layout with edges.
-
-        Parameters
-        ----------
-        X : list of tuple
-            One graph per item: (rows of nodes, edges) or (rows, edges, edge features). Edges have shape
-            (m, 2) and number the nodes from 0. Edge features have shape (m, n_edge_features).
-        reader : Reader
-            Converter of blocks to validated rows.
-
-        Returns
-        -------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all nodes.
-        layout : GraphLayout
-            Assignment of nodes and edges to graphs.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If X is not valid. The message names the graph.
-        """
         graphs = as_list("X", X, "(rows, edges) or (rows, edges, edge features)")
         for i, graph in enumerate(graphs):
             if not _is_graph(graph):

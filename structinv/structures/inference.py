@@ -225,16 +225,14 @@ def default_separate(
     """Return the loss-augmented argmax of each block."""
     reached = violations.gains + violations.costs
     decoding = decoded(structure, reached, pairwise, layout)
-    value, truth = _against_truth(structure, reached, decoding, competitors.codes, pairwise, layout)
-    highest, bound = value, decoding.upper
+    codes = competitors.codes
+    value, truth = _against_truth(structure, reached, decoding, codes, pairwise, layout)
+    highest, above = value, decoding
     if not np.array_equal(violations.upper, reached):
         above = decoded(structure, violations.upper, pairwise, layout)
-        highest, bound = (
-            _against_truth(structure, violations.upper, above, competitors.codes, pairwise, layout)[0],
-            above.upper,
-        )
-    if bound is not None:
-        highest = np.maximum(highest, bound - truth)
+        highest, _ = _against_truth(structure, violations.upper, above, codes, pairwise, layout)
+    if above.upper is not None:
+        highest = np.maximum(highest, above.upper - truth)
     chosen = _unless_true(structure, decoding, value > 0, competitors, layout)
     return replace(chosen, upper=np.maximum(0.0, highest))
 
@@ -390,10 +388,8 @@ def _most_wrong_by_decoding(
         enough = excess >= 0
         more = enough & (count > n_wrong_in)
         excess_in, n_wrong_in = np.where(more, excess, excess_in), np.where(more, count, n_wrong_in)
-        excess_out, n_wrong_out = (
-            np.where(enough, excess_out, excess),
-            np.where(enough, n_wrong_out, count),
-        )
+        excess_out = np.where(enough, excess_out, excess)
+        n_wrong_out = np.where(enough, n_wrong_out, count)
         rise = np.where(n_wrong_out > n_wrong_in, n_wrong_out - n_wrong_in, 1.0)
         between = np.divide(
             excess_in - excess_out, rise, out=4.0 * prices, where=np.isfinite(excess_out)

@@ -32,8 +32,9 @@ class Multilabel(Structure):
     penalized equally. They sum to zero at the optimum, because every set has one of the four. The tables
     also give each label a constant, without a constant feature.
 
-    An example is one row with L positions, one per label. Each position has two labels: 0 for absent and
-    1 for present. A perturbation of the row is common to all positions. Inference is exact.
+    X is a matrix with one row per example. `y` is an indicator matrix of shape (n, L): 0 for absent and
+    1 for present labels. An example has L positions, one per label. A perturbation of the row is common
+    to all positions. Inference is exact. `named` returns the tables as "pairs", of shape (L - 1, 2, 2).
 
     Parameters
     ----------
@@ -81,51 +82,11 @@ class Multilabel(Structure):
         self.edges = edges
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """Convert a matrix with one row per example to rows and a layout.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-            One row per example.
-        reader : Reader
-            Converter of a matrix to validated rows.
-
-        Returns
-        -------
-        rows : ndarray or CSR matrix of shape (n, n_features)
-            Validated rows.
-        layout : Layout
-            Layout in which each row is an example.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If X is not a matrix.
-        """
         _check_matrix(X)
         rows = reader.matrix(X)
         return rows, Layout.of_rows(rows.shape[0])
 
     def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """Convert an indicator matrix to one label per position.
-
-        Parameters
-        ----------
-        y : array-like of shape (n, L)
-            0 for absent and 1 for present labels.
-        layout : Layout
-            Layout in which each row is an example.
-
-        Returns
-        -------
-        ndarray of int of shape (n * L,)
-            Label of each position.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `y` is not a matrix of 0 and 1 with n rows.
-        """
         labels, by_position = positions(y)
         if len(by_position) != len(layout):
             raise ValueError(
@@ -140,20 +101,6 @@ class Multilabel(Structure):
         return rows
 
     def written(self, labels: np.ndarray, layout: Layout) -> np.ndarray:
-        """Reshape labels to an indicator matrix.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n * L,)
-            Label of each position.
-        layout : Layout
-            Assignment of positions to rows.
-
-        Returns
-        -------
-        ndarray of shape (n, L)
-            0 for absent and 1 for present labels.
-        """
         return labels.reshape(len(layout), -1)
 
     def check_classes(self, classes: np.ndarray) -> None:
@@ -206,20 +153,6 @@ class Multilabel(Structure):
         return 4 * len(self._edges())
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """Reshape the pairwise weights to one table per edge, named "pairs".
-
-        Parameters
-        ----------
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        n_labels : int
-            Ignored.
-
-        Returns
-        -------
-        dict of str to ndarray
-            "pairs" with shape (L - 1, 2, 2), by edge and label of each end; empty without a tree.
-        """
         return {} if self.edges is None else {"pairs": pairwise.reshape(-1, 2, 2)}
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:

@@ -21,7 +21,8 @@ class Sequence(Structure):
 
         sum over t of f(x_t, y_t) + sum over t > 1 of A[y_(t-1), y_t] + a[y_1] + e[y_T]
 
-    The pairwise weights are A (flat), then a, then e. `decode`, `runner_up` and `best_by_wrong` are
+    The pairwise weights are A (flat), then a, then e. `named` returns them as "transitions", of shape
+    (n_labels, n_labels), "start" and "end". `decode`, `runner_up` and `best_by_wrong` are
     exact dynamic programs; `decode` is the Viterbi algorithm (1967).
 
     Parameters
@@ -85,28 +86,14 @@ class Sequence(Structure):
         return n_labels * (n_labels + 2)
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """Split the pairwise weights into "transitions", "start" and "end".
-
-        Parameters
-        ----------
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        dict of str to ndarray
-            The arrays A, a and e by name.
-        """
-        transitions, start, end = self.tables(pairwise, n_labels)
+        transitions, start, end = self._tables(pairwise, n_labels)
         return {"transitions": transitions, "start": start, "end": end}
 
     def _masked_tables(
         self, pairwise: np.ndarray, n_labels: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the tables, with minus infinity for transitions that are not allowed."""
-        pairs, first, last = self.tables(np.asarray(pairwise, dtype=np.float64), n_labels)
+        pairs, first, last = self._tables(np.asarray(pairwise, dtype=np.float64), n_labels)
         if self.follows_ is None:
             return pairs, first, last
         return (
@@ -116,25 +103,8 @@ class Sequence(Structure):
         )
 
     @staticmethod
-    def tables(pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return A, a and e as views of the pairwise weights.
-
-        Parameters
-        ----------
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        transitions : ndarray of shape (n_labels, n_labels)
-            Weight A of each label (column) after each label (row).
-        start : ndarray of shape (n_labels,)
-            Weight a of each first label.
-        end : ndarray of shape (n_labels,)
-            Weight e of each last label.
-        """
+    def _tables(pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return A, a and e as views of the pairwise weights."""
         pairs, edge = n_labels**2, n_labels * (n_labels + 1)
         return pairwise[:pairs].reshape(n_labels, n_labels), pairwise[pairs:edge], pairwise[edge:]
 
@@ -189,7 +159,7 @@ class Sequence(Structure):
     def pairwise_score(
         self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
     ) -> np.ndarray:
-        transitions, start, end = self.tables(pairwise, n_labels)
+        transitions, start, end = self._tables(pairwise, n_labels)
         each = transitions[np.r_[0, labels[:-1]], labels]
         first, last = layout.starts[:-1], layout.starts[1:] - 1
         each[first] = start[labels[first]]
@@ -284,12 +254,8 @@ def _count(
     innermost loops run over labels.
     """
     n_labels, n_levels, counts = potentials.shape[1], potentials.shape[2], best_scores.shape[1]
-    best_with_label, best_before_label, previous_label, own_level = (
-        space[0],
-        space[1],
-        back_pointers[0],
-        back_pointers[1],
-    )
+    best_with_label, best_before_label = space[0], space[1]
+    previous_label, own_level = back_pointers[0], back_pointers[1]
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
         for t in range(begin, end):

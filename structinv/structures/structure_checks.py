@@ -232,10 +232,8 @@ def _drawn(
         bound = structure.bind(y, np.arange(n_labels), layout=grouped, cost=cost)
     else:
         bound = structure.bind(rng.standard_normal(n_rows), layout=grouped)
-    potentials, pairwise = (
-        rng.standard_normal((n_rows, n_labels)),
-        rng.standard_normal(bound.n_pairwise),
-    )
+    potentials = rng.standard_normal((n_rows, n_labels))
+    pairwise = rng.standard_normal(bound.n_pairwise)
     if number % 3 == 1:
         # Rounded potentials without pairwise weights have ties.
         potentials, pairwise = np.round(potentials), np.zeros(bound.n_pairwise)
@@ -328,13 +326,11 @@ def _check_separate(case: _Case) -> None:
     every = np.arange(len(competitors))
     gains = case.potentials - case.potentials[every, competitors.codes][:, None]
     wrong = np.arange(competitors.n_labels) != competitors.codes[:, None]
-    costs = (
-        competitors.costs
-        if gains.ndim == 2
-        else np.repeat(competitors.costs[:, :, None], N_LEVELS, axis=2)
-    )
+    costs = competitors.costs
+    if gains.ndim == 3:
+        costs, wrong = np.repeat(costs[:, :, None], N_LEVELS, axis=2), wrong[:, :, None]
     for loose in (0.0, 0.5):
-        upper = gains + costs + loose * (wrong if gains.ndim == 2 else wrong[:, :, None])
+        upper = gains + costs + loose * wrong
         violations = SimpleNamespace(gains=gains, costs=costs, upper=upper)
         layout = None if case.structure.rowwise else case.layout
         answer = case.bound.separate(competitors, violations, case.pairwise, layout)
