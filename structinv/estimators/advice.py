@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,7 +79,12 @@ class ResourceEstimateMixin:
         >>> InvariantSVC(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) <= 8e6 * 1.5 + 1e6
         True
         """
+        self._check_parameters()
         return int(self._memory(X, y))
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Check all parameters that can be checked without data."""
 
     @abstractmethod
     def _memory(self, X: Any, y: Any) -> float:
@@ -213,47 +217,32 @@ def _share(term: WorstCase, rows: np.ndarray) -> float:
     return float(each @ rows / each.sum())
 
 
-@dataclass(frozen=True)
-class FittedRegression:
-    """Fitted regression for the test of `warn_if_unexplained`.
-
-    - `name`: name of the estimator
-    - `targets` (n,): training targets
-    - `predictions` (n,): predictions of the training rows
-    - `weights` (n,): weights of the rows
-    - `remedies`: advice for the warning, in addition to other units of the targets
-    - `epsilon`: half-width of the tube: smaller errors cost nothing
-    """
-
-    name: str
-    targets: np.ndarray
-    predictions: np.ndarray
-    weights: np.ndarray
-    remedies: Sequence[str]
-    epsilon: float = 0.0
-
-
-def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
+def warn_if_unexplained(
+    estimator: Any,
+    targets: np.ndarray,
+    predictions: np.ndarray,
+    weights: np.ndarray,
+    remedies: Sequence[str],
+    *,
+    stacklevel: int,
+    epsilon: float = 0.0,
+) -> bool:
     """Warn if predictions of training targets are not better than a constant.
 
     Errors are compared with those of the mean and of the median of the targets. The function also warns
-    if the predictions explain less than 1 % of the variance.
+    if the predictions explain less than 1 % of the variance. Errors up to `epsilon` cost nothing.
+
+    Shapes: `targets` (n,), `predictions` (n,), `weights` (n,).
     """
     # Squares of very large targets would overflow. A power of 2 has no rounding errors.
-    unit = 2.0 ** int(np.frexp(np.abs(fit.targets).max())[1])
-    fit = replace(
-        fit,
-        targets=fit.targets / unit,
-        predictions=fit.predictions / unit,
-        epsilon=fit.epsilon / unit,
-    )
-    used = np.flatnonzero(fit.weights > 0)
-    y, weights = fit.targets[used], fit.weights[used] / fit.weights[used].sum()
-    off = y - fit.predictions[used]
+    unit = 2.0 ** int(np.frexp(np.abs(targets).max())[1])
+    used = np.flatnonzero(weights > 0)
+    y, weights = targets[used] / unit, weights[used] / weights[used].sum()
+    off = y - predictions[used] / unit
     mean, median = float(weights @ y), _median(y, weights)
     squared, absolute = float(weights @ off**2), float(weights @ np.abs(off))
     variance, deviation = float(weights @ (y - mean) ** 2), float(weights @ np.abs(y - median))
-    near = max(NEAR * abs(mean), fit.epsilon)
+    near = max(NEAR * abs(mean), epsilon / unit)
     more = 1 + LEAST_SHARE
     if squared > more * variance + near**2 and absolute > more * deviation + near:
         what = (
@@ -268,8 +257,8 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     else:
         return False
     warn(
-        f"{fit.name} has learned almost nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
-        f"other units (their standard deviation is {unit * np.sqrt(variance):.3g})",
+        f"{type(estimator).__name__} has learned almost nothing: {what}. Try {', '.join(remedies)}, or "
+        f"targets in other units (their standard deviation is {unit * np.sqrt(variance):.3g})",
         UninformativeFitWarning,
         stacklevel=stacklevel + 1,
     )

@@ -14,6 +14,7 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import BoundStructure, check_cost, check_rescaling
+from ..structures.example_blocks import check_some
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .advice import warn_if_uninformative
@@ -106,8 +107,7 @@ class InvariantClassifier(LabelingEstimator):
         self._check_costs(classes)
         own = checked_weights(sample_weight, rows)
         weights = self.C * own * class_factors(self.class_weight, classes, y, own)[codes]
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must be above 0 for at least one sample")
+        check_some("sample_weight", weights, "sample")
         return self._of_classes(rows, y, classes, oracle, weights)
 
     def _check_costs(self, classes: np.ndarray) -> None:

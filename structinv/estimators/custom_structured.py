@@ -235,7 +235,6 @@ class CustomStructuredSVC(InvariantEstimator):
         self.coef_ = np.array(space.weights(solution.f)[0])
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._check_parameters()
         inputs, labels = _pairs(X, y)
         width = self.structure.features_of(inputs[0], labels[0]).shape[1]
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)

@@ -83,7 +83,6 @@ class LinearMachine(InvariantEstimator):
         as_bytes(self.memory_limit)
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._check_parameters()
         if isinstance(X, RowSource):
             _, n_outputs, _ = self._sizes(X, y)
             functions = linear_functions(X.shape[1], n_outputs)

@@ -15,10 +15,11 @@ from ..rows import RowSource
 from ..solvers import Solution, Status
 from ..spaces.base import Space
 from ..structures import Regression
+from ..structures.example_blocks import check_some
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
-from .advice import FittedRegression, warn_if_unexplained
+from .advice import warn_if_unexplained
 from .base import InvariantEstimator, Problem
 from .inputs import checked_weights, in_blocks, one_a_row
 
@@ -40,8 +41,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         targets = as_targets(y, rows.shape[0])
         own = checked_weights(sample_weight, rows)
         weights = self.C * own
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must be above 0 for at least one sample")
+        check_some("sample_weight", weights, "sample")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
         return self._of_targets(rows, targets, mean, oracle, weights)
 
@@ -145,21 +145,20 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
             # Such a fit has raised a ConvergenceWarning.
             return
-        X = problem.rows
         remedies = ["a larger C", "a smaller epsilon"]
         if not isinstance(problem.oracle, Identity):
             remedies.insert(0, "fewer or smaller perturbations")
         if not self.fit_intercept:
             remedies.insert(0, "fit_intercept=True")
-        fitted = FittedRegression(
-            type(self).__name__,
+        warn_if_unexplained(
+            self,
             problem.labels + problem.target_mean,
-            self._scores(X)[:, 0],
+            self._scores(problem.rows)[:, 0],
             problem.weights,
             remedies,
-            float(self.epsilon),
+            stacklevel=5,
+            epsilon=float(self.epsilon),
         )
-        warn_if_unexplained(fitted, stacklevel=5)
 
     @abstractmethod
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:

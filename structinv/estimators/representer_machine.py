@@ -24,6 +24,7 @@ from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import MAX_DIRECT
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
+from ..structures.example_blocks import check_some
 from ..terms import Objective, Penalty, Term
 from ..utils.parameters import check_boolean, check_number
 from .base import Problem
@@ -157,7 +158,6 @@ class RepresenterMachine(KernelMachine):
         return self._expanded(X) + self.intercept_
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._check_parameters()
         given = X
         oracle: Any = None if self.oracle is None else shaped(self.oracle, self, X)
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
@@ -188,6 +188,5 @@ class RepresenterMachine(KernelMachine):
     def _sample_weights(self, sample_weight: Any, X: np.ndarray, labeled: np.ndarray) -> np.ndarray:
         weights = checked_weights(sample_weight, X)
         weights = weights[labeled]
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must be above 0 for at least one labeled sample")
+        check_some("sample_weight", weights, "labeled sample")
         return weights

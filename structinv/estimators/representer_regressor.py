@@ -15,7 +15,7 @@ from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
-from .advice import FittedRegression, warn_if_unexplained
+from .advice import warn_if_unexplained
 from .base import Problem
 from .fit_progress import labeled_alone
 from .inputs import as_labels, flat_rows, labels_equal, learn_shape, one_a_row
@@ -209,16 +209,15 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             remedies.append("a smaller nu")
         if not self.bias:
             remedies.insert(0, "bias=True")
-        X = problem.labeled_rows
-        fitted = FittedRegression(
-            type(self).__name__,
+        warn_if_unexplained(
+            self,
             problem.labels,
-            self._scores(X)[:, 0],
+            self._scores(problem.labeled_rows)[:, 0],
             problem.weights,
             remedies,
-            float(self._loss().get_params().get("epsilon", 0.0)),
+            stacklevel=6,
+            epsilon=float(self._loss().get_params().get("epsilon", 0.0)),
         )
-        warn_if_unexplained(fitted, stacklevel=6)
 
     def _loss(self) -> ScalarLoss:
         loss = super()._loss()

@@ -23,7 +23,7 @@ from ..utils.matrices import first_best, independent, refuse_half_or_masked, ref
 from ..utils.parameters import brief, check_boolean
 from ..utils.printing import warn
 from ..utils.resources import check_memory
-from .advice import FittedRegression, ResourceEstimateMixin, warn_if_unexplained
+from .advice import ResourceEstimateMixin, warn_if_unexplained
 from .fit_progress import all_or_nothing, leaving_on_interrupt
 from .inputs import as_labels, check_shape, checked_weights, flat_rows, learn_shape, shaped
 
@@ -181,7 +181,8 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             If the matrices exceed the free memory.
         """
         with all_or_nothing(self):
-            alphas = self._checked_parameters()
+            self._check_parameters()
+            alphas = checked_alphas(self.alphas)
             refuse_half_or_masked("X", X)
             learn_shape(self, X)
             kernel = shaped(self.kernel, self, X)
@@ -249,12 +250,11 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         values = values.reshape(len(X), *self.dual_coef_.shape[1:]) + self.intercept_
         return values.astype(dtype, copy=False)
 
-    def _checked_parameters(self) -> np.ndarray:
-        """Check all parameters and return the alphas."""
+    def _check_parameters(self) -> None:
         check_boolean("fit_intercept", self.fit_intercept)
         if self.scoring is not None:
             check_scoring(self, self.scoring)
-        return checked_alphas(self.alphas)
+        checked_alphas(self.alphas)
 
     def _check_scores(self, scores: np.ndarray) -> None:
         if scores.dtype.kind not in "biuf" or scores.ndim != 1 or np.any(np.isnan(scores)):
@@ -294,9 +294,8 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         residuals = self.alpha_ * coefficients / weights[:, None]
         remedies = ["smaller alphas"] if self.fit_intercept else ["fit_intercept=True", "smaller alphas"]
         for target, residual in zip(targets.T, residuals.T, strict=True):
-            name = type(self).__name__
-            fitted = FittedRegression(name, target, target - residual, weights, remedies)
-            if warn_if_unexplained(fitted, stacklevel=3):
+            predictions = target - residual
+            if warn_if_unexplained(self, target, predictions, weights, remedies, stacklevel=3):
                 return
 
     def _tables(self, n_rows: int) -> float:
@@ -347,7 +346,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return np.array([scorer(_FixedPredictions(), each, y, **keywords) for each in predictions])
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._checked_parameters()
         X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
         return self._tables(len(X))
 

@@ -425,7 +425,6 @@ class InvariantStructuredSVC(ExampleMachine):
         check_oracle_type(self.oracle).validate()
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._check_parameters()
         reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)
         rows, layout = self.structure.read(X, reader)
         n_labels, n_outputs, n_pairwise = self._numbers(y, layout)

@@ -323,7 +323,6 @@ class SupportVectorMachine(KernelMachine):
         return compressed(self, tol, n_support, points, max_iter)
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._check_parameters()
         oracle = shaped(check_oracle_type(self.oracle), self, X)
         given = X
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")

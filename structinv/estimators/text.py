@@ -481,7 +481,6 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         return read, edits, restrict
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._check_parameters()
         _, read = self._fit_vectorizer(as_texts(X))
         edits, restrict = split_oracle(self.oracle)
         return self._memory_of(read.rows, y, restrict(read.oracle(edits)))

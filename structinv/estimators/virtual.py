@@ -20,6 +20,7 @@ from ..oracles.base import BoundOracle
 from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
+from ..structures.example_blocks import check_some
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
@@ -185,9 +186,9 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
             After Ctrl-C. The model is then that of the previous fit.
         """
         with all_or_nothing(self):
-            oracle = self._check_parameters()
+            self._check_parameters()
             learn_shape(self, X)
-            oracle = shaped(oracle, self, X)
+            oracle = shaped(check_oracle_type(self.oracle), self, X)
             X, y = labeled_rows(self, X, y, **_ROWS)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)
@@ -216,7 +217,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _memory(self, X: Any, y: Any) -> float:
-        oracle = shaped(self._check_parameters(), self, X)
+        oracle = shaped(check_oracle_type(self.oracle), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **_ROWS)
         X = self._prepare(X, oracle)
         labels = None if y is None else one_label_a_row(y, X.shape[0])
@@ -237,7 +238,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         """Return the rows to transform; `heavy` are the rows with a weight above 0."""
         return heavy
 
-    def _check_parameters(self) -> InvarianceOracle:
+    def _check_parameters(self) -> None:
         check_number("C", self.C, strict=True)
         check_number("tol", self.tol, strict=True)
         check_number("cache_mb", self.cache_mb, strict=True)
@@ -245,7 +246,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         check_integer("n_draws", self.n_draws)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError("kernel must not be 'precomputed': virtual samples require features")
-        return check_oracle_type(self.oracle)
+        check_oracle_type(self.oracle)
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         if sp.issparse(X) and self.oracle is not None:
@@ -262,8 +263,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 
     def _weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
         weights = checked_weights(sample_weight, X)
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must be above 0 for at least one sample")
+        check_some("sample_weight", weights, "sample")
         return weights
 
     def _check_classes(self, y: np.ndarray, weights: np.ndarray) -> None:

@@ -49,11 +49,8 @@ class TensorRows:
         self.pairwise = pairwise
 
     @classmethod
-    def of_rows(cls, rows: Matrix, n_outputs: int, n_pairwise: int) -> TensorRows:
-        """Convert flat rows to this form; CSR rows must have a single output."""
-        if sp.issparse(rows):
-            n_rows = rows.shape[0]
-            return cls(rows, np.ones((n_rows, 1)), np.arange(n_rows + 1), np.zeros((n_rows, 0)))
+    def of_rows(cls, rows: np.ndarray, n_outputs: int, n_pairwise: int) -> TensorRows:
+        """Convert flat dense rows to this form."""
         split = rows.shape[1] - n_pairwise
         points = rows[:, :split].reshape(len(rows), split // n_outputs, n_outputs).swapaxes(1, 2)
         points = points.reshape(len(rows) * n_outputs, split // n_outputs)
@@ -166,15 +163,6 @@ class TensorRows:
         for first in range(0, coefficients.shape[0], at_once):
             part = slice(first, first + at_once)
             yield part, coefficients[part].toarray()
-
-    def summed(self) -> Matrix:
-        """Return rows of a single output as a matrix, without the pairwise part.
-
-        Sparse points give a sparse matrix.
-        """
-        owners = np.repeat(np.arange(len(self)), np.diff(self.start))
-        places, shape = np.arange(len(owners)), (len(self), len(owners))
-        return sp.csr_matrix((self.coefficients[:, 0], (owners, places)), shape) @ self.points
 
     def _by_group(self, values: np.ndarray) -> np.ndarray:
         """Sum over the points of each group, along the first axis."""
@@ -353,35 +341,29 @@ class ExplicitSpace(Space):
     def _in_one_form(self, parts: Sequence[Normals]) -> list[Any]:
         """Return all parts as tensor rows, or all as plain rows.
 
-        Mixed parts become plain if one of them is sparse and the space has several outputs or pairwise
-        weights. Otherwise they become tensor rows.
+        Mixed parts become plain if one of them is sparse, otherwise tensor rows.
         """
         tensors = [isinstance(part, TensorRows) for part in parts]
         if all(tensors) or not any(tensors):
             return list(parts)
-        folded = self.n_outputs > 1 or self.n_pairwise > 0
-        if folded and any(sp.issparse(part) for part in parts):
+        if any(sp.issparse(part) for part in parts):
             return [self._plain(part) if isinstance(part, TensorRows) else part for part in parts]
-        return [self._tensor(part) for part in parts]
+        sizes = self.n_outputs, self.n_pairwise
+        return [
+            part if isinstance(part, TensorRows) else TensorRows.of_rows(part, *sizes) for part in parts
+        ]
 
     def _plain(self, rows: TensorRows) -> Matrix:
         """Convert tensor rows to plain ones."""
         return self._fold(rows.points, dense(rows.coefficients), rows.start, rows.pairwise)
 
-    def _tensor(self, normals: Normals) -> TensorRows:
-        if isinstance(normals, TensorRows):
-            return normals
-        return TensorRows.of_rows(normals, self.n_outputs, self.n_pairwise)
-
     def element(self, f: np.ndarray) -> Matrix:
         return f[None, :].copy()
 
     def scaled(self, normals: Normals, factors: np.ndarray) -> Normals:
-        # The result shares the points.
-        rows = self._tensor(normals)
-        each = np.repeat(factors, np.diff(rows.start))[:, None]
-        pairwise = scale_rows(rows.pairwise, factors)
-        return TensorRows(rows.points, rows.coefficients * each, rows.start, pairwise)
+        if isinstance(normals, TensorRows):
+            return super().scaled(normals, factors)
+        return scale_rows(normals, factors)
 
     def worst(
         self,

@@ -12,7 +12,6 @@ from ..utils.row_arrays import Arrays
 from .atoms import AtomRows, AtomStore
 from .base import Space
 from .kernel_space import Expansion, KernelSpace
-from .kernel_tiles import expand
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
@@ -121,13 +120,8 @@ class RepresenterExpansion(Expansion):
         return total
 
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
-        used = self.support()
-        centers, coefficients = self.atoms.points(used), self.coefficients[used]
-
-        def f(points: np.ndarray) -> np.ndarray:
-            return expand(self.atoms.kernel, points, centers, coefficients) + self._without_atoms(points)
-
-        return f
+        of_atoms = super().function()
+        return lambda points: of_atoms(points) + self._without_atoms(points)
 
     def _add(self, other: Expansion, sign: float) -> Self:
         if not isinstance(other, RepresenterExpansion):

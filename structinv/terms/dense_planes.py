@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..spaces.base import Normals, Space
-from ..spaces.explicit_space import TensorRows
 from ..utils.ascent import ascend
 from ..utils.jit import FAST, PLAIN, njit
 from ..utils.matrices import dense
@@ -100,7 +99,7 @@ class DensePlanes:
         """Add planes of the given (local) blocks, with dual variables 0 by default."""
         if len(offsets) == 0:
             return
-        rows = dense(normals.summed() if isinstance(normals, TensorRows) else normals)
+        rows = dense(normals)
         most = int(np.max(self._slots.counts + np.bincount(blocks, minlength=len(self.weights))))
         enough = most <= self._slots.offsets.shape[1]
         slots = self._slots if enough else self._enlarged(most, rows.shape[1])
