@@ -52,8 +52,8 @@ class TensorRows:
     def of_rows(cls, rows: np.ndarray, n_outputs: int, n_pairwise: int) -> TensorRows:
         """Convert flat dense rows to this form."""
         split = rows.shape[1] - n_pairwise
-        points = rows[:, :split].reshape(len(rows), split // n_outputs, n_outputs).swapaxes(1, 2)
-        points = points.reshape(len(rows) * n_outputs, split // n_outputs)
+        tables = rows[:, :split].reshape(len(rows), split // n_outputs, n_outputs).swapaxes(1, 2)
+        points = tables.reshape(len(rows) * n_outputs, split // n_outputs)
         coefficients = np.tile(np.eye(n_outputs), (len(rows), 1))
         return cls(points, coefficients, n_outputs * np.arange(len(rows) + 1), rows[:, split:])
 
