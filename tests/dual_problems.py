@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from structinv.dual.addition_state import AdditionState
+from structinv.dual.box_state import BoxState
 from structinv.dual.chain_state import ChainState
 from structinv.dual.edit_state import EditState
 from structinv.dual.flow_state import FlowState
-from structinv.dual.hull_state import HullState, LabelState
+from structinv.dual.label_state import LabelState, WordLabelState
 from structinv.dual.labeling_state import LabelingState
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.margin_state import MarginState
 from structinv.dual.member_state import MemberState
-from structinv.dual.plain_rows import SlopeState, TubeState
 from structinv.dual.plane_cache import PlaneCache
+from structinv.dual.row_state import HingeState, SlopeState, TubeState
+from structinv.dual.word_state import WordState
 from structinv.oracles import FAdd, FDrop, FEdit, Identity
 from structinv.terms import Objective
 
@@ -93,18 +95,29 @@ def of_slopes(factor: float, intercept: bool) -> Callable[[], Made]:
     return make
 
 
-# Names of oracle cases with in-hull steps for two classes, each with a hull of another kind.
-HULLS = [
-    "identity", "fscale", "fdrop", "box-radii", "only_for",
-]  # fmt: skip
-# Names of those with in-hull steps for several classes.
-LABELS = ["identity", "fscale", "fdrop", "only_for"]
+# States of oracle cases with averaged planes, for two and for several classes.
+AVERAGED = {
+    "identity": HingeState,
+    "fscale": WordState,
+    "fdrop": WordState,
+    "box-radii": BoxState,
+    "only_for": WordState,
+}
+LABELS = {
+    "identity": LabelState,
+    "fscale": WordLabelState,
+    "fdrop": WordLabelState,
+    "only_for": WordLabelState,
+}
 
 STATES = {
-    **{f"hull-{name}": explicit(HullState, name, "binary") for name in HULLS},
-    "hull-slack": explicit(HullState, "box-radii", "binary-slack"),
-    "hull-sparse": explicit(HullState, "identity", "binary", sparse=True),
-    **{f"labels-{name}": explicit(LabelState, name, "multiclass", sparse=True) for name in LABELS},
+    **{f"rows-{name}": explicit(state, name, "binary") for name, state in AVERAGED.items()},
+    "rows-slack": explicit(BoxState, "box-radii", "binary-slack"),
+    "rows-sparse": explicit(HingeState, "identity", "binary", sparse=True),
+    **{
+        f"labels-{name}": explicit(state, name, "multiclass", sparse=True)
+        for name, state in LABELS.items()
+    },
     "additions": StateCase(AdditionState, of_edits(FAdd(1).only_for(1))),
     "edits": StateCase(EditState, of_edits(FEdit(1, add=1.0).only_for(1))),
     "edits of all rows": StateCase(EditState, of_edits(FEdit(1, add=1.0))),

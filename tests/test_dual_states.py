@@ -6,20 +6,24 @@ import numpy as np
 import pytest
 
 from structinv.dual import TABLE, dual_state
+from structinv.dual.base import never
 from structinv.dual.block_state import BlockState
-from structinv.dual.hull_state import HullState
+from structinv.dual.box_state import BoxState
 from structinv.dual.penalty_state import PenaltyState
 from structinv.dual.plane_cache import BatchedState
+from structinv.dual.word_state import WordState
 from structinv.oracles import Box, FDrop, FScale, Identity
-from structinv.oracles.box_hull import BoxHull
 from structinv.solvers import FrankWolfe, Gap, Status, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
+from structinv.terms import WorstCase
 
-from .dual_problems import HULLS, LABELS, STATES
+from .dual_problems import AVERAGED, LABELS, STATES
 from .oracle_cases import RADII
 from .problems import CASE, SETTING, assert_brackets, objective, optimum
 
 every_state = pytest.mark.parametrize("name", STATES)
-every_hull = pytest.mark.parametrize("case", HULLS)
+every_averaged = pytest.mark.parametrize("case", AVERAGED)
 
 
 def state_of(problem, seed=0):
@@ -165,7 +169,7 @@ def moved(cases, setting, **options):
 
 @pytest.mark.parametrize(
     ("here", "there", "setting", "options"),
-    moved(HULLS, "binary", factor=2.0) + moved(LABELS, "multiclass", sparse=True),
+    moved(AVERAGED, "binary", factor=2.0) + moved(LABELS, "multiclass", sparse=True),
 )
 def test_variables_of_another_set_are_clipped_to_it(here, there, setting, options):
     this, other = (objective(CASE[each].oracle, SETTING[setting], **options) for each in (here, there))
@@ -198,7 +202,8 @@ def test_variables_of_another_size_are_clipped_to_the_set(case):
 
 @pytest.mark.parametrize("factor", [1e-3, 100.0])
 @pytest.mark.parametrize(
-    ("case", "setting"), [(each, "binary") for each in HULLS] + [(each, "multiclass") for each in LABELS]
+    ("case", "setting"),
+    [(each, "binary") for each in AVERAGED] + [(each, "multiclass") for each in LABELS],
 )
 def test_extreme_weights_keep_the_bounds(case, setting, factor):
     sparse = setting == "multiclass"
@@ -208,7 +213,7 @@ def test_extreme_weights_keep_the_bounds(case, setting, factor):
     assert_brackets(solution, optimum(case, setting, factor))
 
 
-@every_hull
+@every_averaged
 def test_single_precision_rows_reach_the_same_optimum(case):
     problem = objective(CASE[case].oracle, dtype=np.float32)
     assert problem.terms[0].X.dtype == np.float32
@@ -219,17 +224,19 @@ def test_single_precision_rows_reach_the_same_optimum(case):
     assert solution.primal == pytest.approx(optimum(case, "binary"), rel=tolerance)
 
 
-@pytest.mark.parametrize("name", [f"hull-{case}" for case in HULLS] + ["hull-slack", "hull-sparse"])
+@pytest.mark.parametrize("name", [f"rows-{case}" for case in AVERAGED] + ["rows-slack", "rows-sparse"])
 def test_gaps_of_rows_before_their_steps_add_up_to_the_gap(name):
     problem, _ = STATES[name].make()
     state, f = swept(problem)
     gaps = np.zeros(len(problem.weights))
     for row in range(len(gaps)):
-        copy.deepcopy(state.hull).sweep(f.copy(), np.array([row]), gaps)
+        fresh = copy.deepcopy(state)
+        fresh.visit(f.copy(), np.array([row]), never, again=False)
+        gaps[row] = fresh.gaps[row]
     assert gaps.sum() == pytest.approx(problem.value(f).upper - dual(problem, state, f), rel=1e-9)
     for _ in range(20):
-        state.hull.sweep(f, np.array([0]), gaps)
-    assert gaps[0] <= 1e-9
+        state.visit(f, np.array([0]), never, again=False)
+    assert state.gaps[0] <= 1e-9
 
 
 @pytest.mark.parametrize("oracle", [FDrop(2), Box(RADII)], ids=repr)
@@ -237,7 +244,7 @@ def test_gaps_of_rows_before_their_steps_add_up_to_the_gap(name):
 def test_rows_of_other_labels_take_the_steps_of_unperturbed_rows(oracle, label):
     problem = objective(oracle.only_for(label), factor=2.0)
     state, f = swept(problem, 50)
-    assert isinstance(state, HullState)
+    assert isinstance(state, BoxState if isinstance(oracle, Box) else WordState)
     upper, bound = problem.value(f).upper, dual(problem, state, f)
     assert bound == pytest.approx(upper, rel=1e-6)
     if label == 2:
@@ -246,8 +253,8 @@ def test_rows_of_other_labels_take_the_steps_of_unperturbed_rows(oracle, label):
 
 
 def test_a_row_without_effect_has_the_full_level():
-    rows = np.zeros((2, 6)), np.ones(2), np.ones(2), False, np.ones(2, dtype=bool)
-    hull, gaps = BoxHull(*rows, np.zeros(6)), np.zeros(2)
-    hull.sweep(np.zeros(6), np.arange(2), gaps)
-    np.testing.assert_array_equal(hull.taus, 1.0)
-    np.testing.assert_array_equal(gaps, 1.0)
+    term = WorstCase(np.zeros((2, 6)), [0, 1], Box(np.zeros(6)), Binary(), 1.0)
+    state = dual_state(term, ExplicitSpace(6), np.random.default_rng(0))
+    assert isinstance(state, BoxState)
+    assert state.sweep(np.zeros(6)) == (2.0, 2)
+    np.testing.assert_array_equal(state.taus, 1.0)

@@ -34,9 +34,12 @@ TAGS = [np.arange(3) % 2 for _ in CHAINS]
 
 
 STATES = [
-    (InvariantLinearSVC(FDrop(2)), X, Y, "hull"),
+    (InvariantLinearSVC(FDrop(2)), X, Y, "words"),
     (InvariantLinearSVC(FAdd(2)), abs(X), Y, "additions"),
+    (InvariantLinearSVC(Identity()), X, Y, "rows"),
+    (InvariantLinearSVC(Box(0.1)), X, Y, "boxes"),
     (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
+    (InvariantLinearSVC(FDrop(2)), X, np.arange(24) % 3, "word_labels"),
     (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
     (InvariantLinearSVC(FDrop(2), loss="squared_hinge"), csr_matrix(np.tile(X, 6)), Y, "margin"),
     (InvariantLinearSVC(loss="logistic"), X, Y, "slopes"),
@@ -89,7 +92,7 @@ def test_the_reason_of_the_solver():
     assert told.reason == "it was given as the parameter solver"
     assert isinstance(explain_solver(RepresenterClassifier(), X, Y).solver, Representer)
     told = explain_solver(InvariantLinearSVC(FDrop(2), solver=FrankWolfe(plane_tol=0.1)), X, Y)
-    assert "plane_tol" in told.states[0]["hull"]
+    assert "plane_tol" in told.states[0]["words"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_it_prints_a_table_and_learns_nothing():
     assert lines[0] == "FrankWolfe(): there are more than 16 weights"
     assert lines[1].startswith("Dual states of WorstCase(FDrop(")
     assert len(lines) == 3 + len(TABLE)
-    assert lines[4].split() == ["hull", "yes", "used"]
+    assert lines[5].split() == ["words", "yes", "used"]
     assert "a state above is used" in lines[-2]
     assert lines[-1] == (
         "A dual state is a form in which the solver stores the dual variables. The first supported one "

@@ -1,16 +1,17 @@
-"""In-hull steps of joint losses of several labels, on rows that stay or whose words change."""
+"""Dual states of joint losses of several labels, on rows that stay or whose words change."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from structinv.dual import dual_state
-from structinv.dual.case import Case
-from structinv.dual.hull_state import HullState, LabelState
+from structinv.dual.base import never
+from structinv.dual.label_state import LabelState, WordLabelState
+from structinv.dual.word_state import WordState
 from structinv.oracles import FDrop, FScale, Identity
 from structinv.oracles.query import Violations
 from structinv.oracles.third_party import bind
-from structinv.oracles.words.word_edits import RowEdits
+from structinv.oracles.words.bound_edits import RowEdits
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.explicit_space import TensorRows
@@ -63,10 +64,11 @@ def test_gaps_are_the_loss_less_the_averaged_plane(name):
     state, f = swept(this)
     g = f.copy()
     # Rows one by one, each at the weights before it has moved.
-    table, gaps = this.space.table(g), np.zeros(len(state.gaps))
+    gaps = np.zeros(len(state.gaps))
     for row in range(len(gaps)):
         fresh, _ = swept(this)
-        fresh.hull.sweep(table.copy(), np.array([row]), gaps, True)
+        fresh.visit(g.copy(), np.array([row]), never, again=False)
+        gaps[row] = fresh.gaps[row]
     dual = state.offset - 0.5 * this.space.dot(f, f)
     assert gaps.sum() == pytest.approx(this.value(f).upper - dual, rel=1e-8, abs=1e-10)
 
@@ -93,7 +95,7 @@ def test_rows_of_many_labels_find_room_and_few_labels_are_left_out_rightly(name)
 
 def test_two_classes_and_slack_rescaling_have_their_own_states():
     assert not isinstance(state_of(objective(FDrop(1), SETTING["multiclass-slack"])), LabelState)
-    assert isinstance(state_of(objective(FDrop(1), SETTING["binary"])), HullState)
+    assert isinstance(state_of(objective(FDrop(1), SETTING["binary"])), WordState)
 
 
 class Wild(FDrop):
@@ -103,7 +105,7 @@ class Wild(FDrop):
         return super().support(X, V, assign, cost)
 
 
-def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
+def test_a_subclass_with_its_own_answer_has_no_state_of_another_set():
     assert not isinstance(state_of(problem(Wild(1))), LabelState)
     assert not isinstance(state_of(problem(FDrop(1).discounted([1.0, 0.5]))), LabelState)
 
@@ -115,7 +117,7 @@ class Careless(FDrop):
         return FDrop(self.max_changes).bind(X, y)
 
 
-def test_in_hull_steps_are_those_of_classes_of_this_package():
+def test_described_sets_are_those_of_classes_of_this_package():
     X = sp.csr_matrix(np.eye(3))
     assert isinstance(bind(FDrop(1), X).edits(), RowEdits)
     assert bind(Careless(1), X).edits() is None
@@ -127,8 +129,9 @@ def test_words_of_rows_with_little_of_the_gap_wait_and_their_gaps_are_known():
     def visit(gaps, every_label):
         state, f = swept(this, 1)
         before = f.copy()
-        state.hull.sweep(this.space.table(f), row, gaps, every_label)
-        return gaps[0], not np.array_equal(f, before)
+        state.gaps[:] = gaps
+        state.visit(f, row, never, again=not every_label)
+        return state.gaps[0], not np.array_equal(f, before)
 
     gap, moved = visit(np.zeros(40), True)
     assert gap > 0
@@ -145,14 +148,13 @@ def test_memory_grows_with_pairs_that_have_a_level_and_not_with_labels():
     for oracle in (Identity(), FDrop(3)):
         space = ExplicitSpace(d, n_labels)
         term = WorstCase(X, y, oracle, Multiclass(), 1.0, np.arange(n_labels))
-        state = LabelState(Case(term, space), rng)
-        f, hull = space.zeros(), state.hull
+        state, f = dual_state(term, space, rng), space.zeros()
         for _ in range(5):
             state.sweep(f)
-        kept = sum(part.size for part in (hull.labels, hull.taus, hull.slots))
-        if hasattr(hull, "words"):
-            kept += hull.words.size + hull.deviations.size
-        arrays = hull.arrays()
+        kept = sum(part.size for part in state.pairs)
+        if isinstance(state, WordLabelState):
+            kept += sum(part.size for part in state.deviations)
+        arrays = state.arrays()
         n_pairs = len(arrays["pairs.taus"])
         assert kept <= 8 * (n_pairs * X.nnz / n + n_pairs + 3 * n) + 40_000
 

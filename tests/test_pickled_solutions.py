@@ -71,7 +71,7 @@ def table():
 PERMUTATIONS = ORBIT_CASE["permutations"].oracle
 # Each space with each kind of dual state that a term can have there.
 OBJECTIVES = {
-    "hull": linear(FDrop(1), "binary"),
+    "words": linear(FDrop(1), "binary"),
     "members of linear functions": linear(PERMUTATIONS, "multiclass"),
     "members of sparse rows": linear(FDrop(1) | Identity(), "binary-cost", sparse=True),
     "planes of linear functions": linear(FDrop(1), "multiclass"),
@@ -145,7 +145,7 @@ def test_a_pickled_objective_goes_on_with_its_solution(name):
 
 def test_a_solution_of_another_space_is_refused():
     objective = OBJECTIVES["members in a kernel's space"]()
-    others = ["graded members of three classes", "a table", "representers and members", "hull"]
+    others = ["graded members of three classes", "a table", "representers and members", "words"]
     for name in others:
         solution = solve(OBJECTIVES[name](), SOLVERS["svmstruct"], random_state=0)
         with pytest.raises(ValueError, match="warm_start must"):

@@ -13,8 +13,8 @@ from structinv.dual import dual_state, refusals
 from structinv.dual.case import Case
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
-from structinv.dual.plain_rows import TubeState
 from structinv.dual.plane_cache import PlaneCache
+from structinv.dual.row_state import TubeState
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
@@ -143,7 +143,7 @@ def test_lists_have_states_of_their_own_and_hulls_refuse():
         problem = objective(oracle)
         (term,), space = problem.terms, problem.space
         assert isinstance(dual_state(term, space, rng), kind)
-        assert refusals(term, space)["hull"] == "the structure is not two classes with one function"
+        assert refusals(term, space)["rows"] == "the structure is not two classes with one function"
     term = WorstCase(X, y, flip, Regression())
     assert isinstance(dual_state(term, KernelSpace(KERNELS["gaussian"], D), rng), MemberState)
 

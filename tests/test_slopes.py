@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual.plain_rows import SlopeState
+from structinv.dual.row_state import SlopeState
 from structinv.losses import Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
 from structinv.rows.sources import MatrixRows

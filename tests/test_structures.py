@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from structinv.certificates.certificate import worst_change
 from structinv.dual import dual_state, refusals
-from structinv.dual.hull_state import HullState
+from structinv.dual.box_state import BoxState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
@@ -158,13 +158,13 @@ class Squares(ExplicitSpace):
         return super().weights(f) ** 2
 
 
-def test_in_hull_steps_require_a_space_linear_in_x():
+def test_states_of_boxes_require_a_space_linear_in_x():
     X, y = np.array([[1.0, 2.0], [-1.0, 0.5], [0.3, -1.0]]), np.array([0, 1, 1])
     term = WorstCase(X, y, Box(0.2), Binary())
     rng = np.random.default_rng(0)
-    assert isinstance(dual_state(term, ExplicitSpace(2), rng), HullState)
+    assert isinstance(dual_state(term, ExplicitSpace(2), rng), BoxState)
     assert isinstance(dual_state(term, Squares(2), rng), PlaneCache)
-    assert refusals(term, Squares(2))["hull"] == "the space is not linear in x"
+    assert refusals(term, Squares(2))["boxes"] == "the space is not linear in x"
 
 
 class Renamed(ExplicitSpace):
@@ -186,7 +186,7 @@ class Declared(ExplicitSpace):
 @pytest.mark.parametrize("kind", [Renamed, Declared])
 def test_subclass_of_space_must_declare_capabilities_again(kind):
     term = WorstCase(np.eye(2), np.array([0, 1]), Box(0.2), Binary())
-    assert isinstance(dual_state(term, kind(2), np.random.default_rng(0)), HullState)
+    assert isinstance(dual_state(term, kind(2), np.random.default_rng(0)), BoxState)
 
 
 class Halved(WorstCase):
@@ -197,11 +197,11 @@ class Halved(WorstCase):
 def test_unsupported_dual_states_raise_with_reason():
     rows = np.eye(2), np.array([0, 1])
     space = ExplicitSpace(2)
-    reason = refusals(Halved(*rows, Box(0.2), Binary()), space)["hull"]
+    reason = refusals(Halved(*rows, Box(0.2), Binary()), space)["boxes"]
     assert reason == "Halved is a subclass of WorstCase"
     costly = WorstCase(*rows, Box(0.2), Binary(), cost=[[0, 2], [1, 0]])
-    assert "costs differ from 1" in refusals(costly, space)["hull"]
-    assert "plane_tol" in refusals(WorstCase(*rows, Box(0.2), Binary()), space, 0.1)["hull"]
+    assert "costs differ from 1" in refusals(costly, space)["boxes"]
+    assert "plane_tol" in refusals(WorstCase(*rows, Box(0.2), Binary()), space, 0.1)["boxes"]
     several = refusals(WorstCase(*rows, Box(0.2), Multiclass()), ExplicitSpace(2, 2))
     assert several["linear_members"] == "Box has no list of members with scores"
     assert "plane_cache" not in several

@@ -5,8 +5,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import RepresenterRegressor
-from structinv.dual.hull_state import HullState
 from structinv.dual.penalty_state import PenaltyState
+from structinv.dual.row_state import HingeState
 from structinv.functionals import SecondDerivative
 from structinv.functionals.representers import Representers
 from structinv.oracles import Box, FDrop
@@ -85,7 +85,7 @@ def of_functionals(loss, penalty):
 SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", "absolute")
 # Others of the same kinds end their sweeps alike.
 CUT = [
-    "hull-fdrop", "hull-slack", "labels-fdrop", "additions", "edits", "margins", "slopes-newton",
+    "rows-fdrop", "rows-slack", "labels-fdrop", "additions", "edits", "margins", "slopes-newton",
     "linear members", "members", "labelings", "tube", "flows", "chains", "planes", "planes in a kernel",
 ]  # fmt: skip
 PROBLEMS = {
@@ -170,7 +170,7 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
 
 
 @pytest.mark.parametrize(
-    "name", ["hull-slack", "linear members", "members", "labelings", "tube", "planes"]
+    "name", ["rows-slack", "linear members", "members", "labelings", "tube", "planes"]
 )
 def test_no_oracle_is_called_after_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]
@@ -241,19 +241,19 @@ def clock(monkeypatch):
 @pytest.fixture
 def rows_are_seconds(clock, monkeypatch, small_portions):
     """Every row that is evaluated takes a second."""
-    ask, hull_value = WorstCase._answers, HullState.value
+    ask, value_of = WorstCase._answers, HingeState.value
 
     def asked(term, space, f, blocks, points):
         clock.now += count(blocks, term.n_blocks)
         return ask(term, space, f, blocks, points)
 
     def valued(state, f):
-        before, found = clock.now, hull_value(state, f)
+        before, found = clock.now, value_of(state, f)
         clock.now = before + N
         return found
 
     monkeypatch.setattr(WorstCase, "_answers", asked)
-    monkeypatch.setattr(HullState, "value", valued)
+    monkeypatch.setattr(HingeState, "value", valued)
 
 
 @pytest.fixture

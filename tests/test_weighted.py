@@ -40,8 +40,6 @@ def test_weights_do_not_change_the_worst_case(part, weights):
         lambda changes: changes.adjoint(V),
     ):
         np.testing.assert_array_equal(ask(own.changes()), ask(inner.changes()))
-    asked = np.where(y == 0, 1.0, -1.0), np.ones(len(X)), False, np.ones(len(X), dtype=bool)
-    assert (own.hull(*asked) is None) == (inner.hull(*asked) is None)
     assert (own.edits() is None) == (inner.edits() is None)
     for flag in ("finite", "supports_sparse", "additive", "convex", "graded"):
         assert getattr(Weighted(part, weights), flag) == getattr(part, flag)

@@ -20,7 +20,7 @@ from structinv.oracles import (
     Shared,
 )
 from structinv.oracles.third_party import bind
-from structinv.oracles.words.word_selection import largest, ordered
+from structinv.oracles.words.kernels import largest, ordered
 from structinv.utils import matrices
 from structinv.utils.matrices import ALL_ROWS, row_dots
 

@@ -10,18 +10,20 @@ from ..spaces.base import Space
 from .addition_state import AdditionState
 from .base import DualState
 from .block_state import BlockState
+from .box_state import BoxState
 from .case import Case
 from .chain_state import ChainState
 from .edit_state import EditState
 from .flow_state import FlowState
-from .hull_state import HullState, LabelState
+from .label_state import LabelState, WordLabelState
 from .labeling_state import LabelingState
 from .linear_member_state import LinearMemberState
 from .margin_state import MarginState
 from .member_state import MemberState
 from .penalty_state import PenaltyState
-from .plain_rows import SlopeState, TubeState
 from .plane_cache import PlaneCache
+from .row_state import HingeState, SlopeState, TubeState
+from .word_state import WordState
 
 if TYPE_CHECKING:
     from ..terms import Term
@@ -32,8 +34,11 @@ TABLE: dict[str, type[DualState]] = {
     for state in (
         AdditionState,
         EditState,
-        HullState,
+        HingeState,
+        WordState,
+        BoxState,
         LabelState,
+        WordLabelState,
         MemberState,
         LabelingState,
         TubeState,

@@ -12,16 +12,17 @@ import scipy.sparse as sp
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
 from ..terms.worst_case import WorstMargin
-from ..utils.matrices import add_combinations, scale_rows, with_data
+from ..utils.matrices import add_combinations, csr_arrays, scale_rows, squared_lengths, with_data
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .addition_shares import share_out
-from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
+from .addition_steps import BUDGET, SUMS, TOTAL, Added, settle, sweep_additions, weights_of
 from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
 from .case import Case
 from .margin_state import MarginState
 from .margin_steps import KINDS
 from .plane_cache import BatchedState, PlaneCache
+from .row_state import RowLosses
 
 # A sweep is slow if it gains less than this fraction of the gap, or less than the distribution loses;
 # and the maximum number of consecutive slow sweeps.
@@ -102,6 +103,8 @@ class AdditionState(FocusedSweeps, DualState):
         self.rng = rng
         self.signs = case.signs
         self.weights = self.term.weights
+        squares, intercept = squared_lengths(found.rows), self.space.intercept
+        self.losses = RowLosses(self.kind, self.signs, self.weights, squares, intercept)
         self.alphas = np.zeros(len(self.signs))
         self.rows = np.flatnonzero(self.weights > 0)
         self.gaps = np.zeros(len(self.signs))
@@ -200,14 +203,14 @@ class AdditionState(FocusedSweeps, DualState):
         return []
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
+        rows = csr_arrays(self.additions.rows), self.losses, self._sums()
+        sweep_additions(*rows, self.cautious, f, self.alphas, order, self.gaps)
+
+    def _sums(self) -> Added:
         found, (words,) = self.additions, self.added
-        sweep_additions(
-            found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights,
-            found.changed, found.value, words.inverse, found.present, found.max_changes, self.kind,
-            self.space.intercept, self.cautious, f, self.row_amounts, words.sides, words.place,
-            self.alphas,
-            order, self.gaps,
-        )  # fmt: skip
+        sums = self.row_amounts, words.sides, words.place
+        allowed = found.changed, found.max_changes, found.present
+        return Added(*allowed, found.value, words.inverse, *sums)
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the amounts of one feature and of all features that each row may add, weighted."""

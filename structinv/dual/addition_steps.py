@@ -17,6 +17,8 @@ common threshold. Its cost is that of a row, for any number of features that may
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..utils.jit import FAST, PLAIN, njit
@@ -34,6 +36,26 @@ THRESHOLD, TOTAL, BUDGET, HELD, CURVE, FULL, MISSED, GAIN, SQUARES, MISSED_SQUAR
 # Number of the sums above, and bisection steps for a threshold.
 SUMS = 10
 _ROOT_STEPS = 60
+
+
+class Added(NamedTuple):
+    """Features that rows add, and their sums over rows, in the format of the compiled functions.
+
+    - `changed` (n,), `most`: mask of the rows that add features, and their maximum number K
+    - `present`: whether a row may also increase its own features
+    - `value, inverse` (d,): value that is added to each feature, and its reciprocal; 0 for none
+    - `own` (2, d): sum of the dual variables of the rows of each sign that have a feature
+    - `sides` (2, SUMS), `place` (d,): sums of both signs and states of features, as in `settle`
+    """
+
+    changed: np.ndarray
+    most: int
+    present: bool
+    value: np.ndarray
+    inverse: np.ndarray
+    own: np.ndarray
+    sides: np.ndarray
+    place: np.ndarray
 
 
 @njit(**PLAIN)
@@ -333,13 +355,14 @@ def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held,
 
 
 @njit(**PLAIN)
-def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse, present, K, kind,
-                    intercept, cautious, u, own, sides, place, alphas, order, gaps):  # fmt: skip
+def sweep_additions(rows, losses, added, cautious, u, alphas, order, gaps):
     """Maximize over the dual variable of each row of `order`, with all additions.
 
-    Shapes: `signs` (n,), `weights` (n,), `adds` (n,), `inverse` (d,), `alphas` (n,), `order` (m,),
-    `gaps` (n,).
+    Shapes: `alphas` (n,), `order` (m,), `gaps` (n,).
     """
+    indptr, indices, data = rows
+    kind, signs, weights, intercept = losses.kind, losses.signs, losses.weights, losses.intercept
+    adds, K, present, value, inverse, own, sides, place = added
     last, longest = u.size - 1, 0
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])

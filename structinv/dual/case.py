@@ -9,16 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..losses import Hinge, ScalarLoss
-from ..oracles.hulls import Hull, IdentityHull, LabelHull
-from ..oracles.label_hull import IdentityLabelHull, WordLabelHull
+from ..oracles.affine import RowBoxes
 from ..oracles.listed_changes import listed
-from ..oracles.words.word_hull import WordHull
+from ..oracles.words.bound_edits import RowEdits
 from ..spaces.atoms import MemberPool
 from ..spaces.base import Space
-from ..structures import Binary, Sequence
+from ..structures import Binary, Multiclass, Sequence
 from ..terms import Term, WorstCase
 from ..terms.worst_case import WorstMargin
-from ..utils.matrices import csr, floating
 from .margin_steps import KINDS
 
 # Maximum number of members per row for dual variables of members in the space of a kernel.
@@ -63,34 +61,19 @@ class Case:
         return costs
 
     @cached_property
-    def hull(self) -> Hull | None:
-        """In-hull steps of two classes."""
-        edits, weights = self.edits, self.term.weights * self.others
-        if edits is None:
-            every = np.ones(len(weights), dtype=bool)
-            found: Hull | None = self.term.bound.hull(self.signs, weights, self.space.intercept, every)
-            return found
-        if edits.adds:
-            return None
-        if edits.multiplies:
-            return WordHull(edits, self.signs, weights, self.space.intercept)
-        return IdentityHull(floating(edits.rows), self.signs, weights, self.space.intercept)
-
-    @cached_property
-    def label_hull(self) -> LabelHull | None:
-        """In-hull steps of several labels."""
-        edits, labels = self.edits, self.term.labels
-        if edits is None or edits.adds:
-            return None
-        rows = labels.codes, self.term.weights, labels.cost
-        if edits.multiplies:
-            return WordLabelHull(edits, *rows, intercept=self.space.intercept)
-        return IdentityLabelHull(csr(edits.rows), *rows, intercept=self.space.intercept)
-
-    @cached_property
     def edits(self) -> Any:
-        """Edits of features of the rows."""
-        return self.term.bound.edits()
+        """Edits of features of the rows; None if the oracle does not declare any."""
+        return self._described if isinstance(self._described, RowEdits) else None
+
+    @cached_property
+    def boxes(self) -> RowBoxes | None:
+        """Boxes around the rows; None if the oracle does not declare any."""
+        return self._described if isinstance(self._described, RowBoxes) else None
+
+    @cached_property
+    def _described(self) -> RowEdits | RowBoxes | None:
+        found: RowEdits | RowBoxes | None = self.term.bound.edits()
+        return found
 
     @property
     def has_dense_planes(self) -> bool:
@@ -224,6 +207,39 @@ def adds_words(case: Case) -> str:
     if not reason and (case.edits is None or not case.edits.adds):
         return f"{case.oracle} does not declare edits that add features"
     return reason
+
+
+def hinge_of_rows(case: Case) -> str:
+    """Require the hinge loss of rows of two classes, perhaps with another weight of each row."""
+    reason = averaged_rows(case) or two_classes(case)
+    # D max(0, 1 - y f) is the two-class loss with D as a factor of the weight.
+    if not reason and not case.term.labels.slack and np.any(case.others != 1.0):
+        return "costs differ from 1, and rescaling is 'margin'"
+    return reason
+
+
+def loss_of_labels(case: Case) -> str:
+    """Require the joint loss of rows of several classes, and margin rescaling."""
+    reason = averaged_rows(case)
+    if not reason and type(case.term.labels.structure) is not Multiclass:
+        return "the structure is not several classes with one function each"
+    return reason or ("rescaling is 'slack'" if case.term.labels.slack else "")
+
+
+def keeps_words(case: Case) -> str:
+    """Require an oracle that perturbs no row."""
+    return only_rescales(case) or ("nonzero features are edited" if case.edits.multiplies else "")
+
+
+def rescales_words(case: Case) -> str:
+    """Require an oracle that multiplies features by factors, and no other edits."""
+    return only_rescales(case) or ("" if case.edits.multiplies else "nonzero features are not edited")
+
+
+def only_rescales(case: Case) -> str:
+    """Require an oracle whose edits, if any, multiply features by factors."""
+    known = case.edits is not None and not case.edits.adds
+    return "" if known else f"{case.oracle} does not only multiply features by factors"
 
 
 def all_members_known(case: Case) -> str:

@@ -6,15 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..losses import Hinge
-from ..oracles.words.deviations import feasible_deviations, listed_deviations
-from ..oracles.words.word_hull import deviating_combination
 from ..spaces.base import Element
-from ..utils.matrices import squared_lengths, with_data
+from ..utils.matrices import csr_arrays, with_data
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .addition_state import AdditionState
 from .case import Case
-from .edit_steps import sweep_edits
+from .edit_steps import OwnEdits, sweep_edits
+from .word_state import deviating_combination, feasible_deviations, listed_deviations
 
 # In a pass over all rows, rows with at most this fraction of the mean gap get no step. Steps take half
 # of the time of a pass.
@@ -42,20 +41,19 @@ class EditState(AdditionState):
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)
         found = self.additions
-        self.drop, self.grow = 1.0 - found.low, found.high - 1.0
+        self.moves = found.moves(found.rows.shape[1], found.changed)
         self.delta = np.zeros(found.rows.nnz)
         # Entries that the last sweep changed, and their former deviations; untouched memory costs
         # nothing.
-        self.moves = np.empty(found.rows.nnz, dtype=np.int64), np.empty(found.rows.nnz)
-        self.n_moves = 0
+        self.undo = np.empty(found.rows.nnz, dtype=np.int64), np.empty(found.rows.nnz)
+        self.n_undo = 0
         self.spent, self.mu = np.zeros((2, len(self.signs)))
-        self.squares = squared_lengths(found.rows) + self.space.intercept
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
         return *super()._parts(f), self.spent
 
     def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        entries, before = (each[: self.n_moves] for each in self.moves)
+        entries, before = (array[: self.n_undo] for array in self.undo)
         return [(self.delta, entries, before)]
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
@@ -63,14 +61,10 @@ class EditState(AdditionState):
         super()._step(f, order, again)
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
-        found, (words,) = self.additions, self.added
-        self.n_moves = sweep_edits(
-            found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
-            self.squares, found.changed, found.value, words.inverse, found.max_changes, self.drop,
-            self.grow, self.space.intercept, self.cautious, f, self.row_amounts, words.sides,
-            words.place,
-            self.alphas, self.spent, self.mu, order, self.gaps, self.least,
-            *self.moves,
+        self.n_undo = sweep_edits(
+            csr_arrays(self.additions.rows), self.losses, self._sums(), self.moves, self.cautious, f,
+            OwnEdits(self.alphas, self.spent, self.mu, self.delta), order, self.gaps, self.least,
+            *self.undo,
         )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
@@ -95,5 +89,5 @@ class EditState(AdditionState):
         found = self.additions
         budgets = np.where(found.changed, found.max_changes, 0.0) * self.alphas
         self.delta, self.spent = feasible_deviations(
-            arrays, found.rows.indptr, self.alphas, budgets, self.drop, self.grow
+            arrays, found.rows.indptr, self.alphas, budgets, self.moves.drop, self.moves.grow
         )

@@ -4,7 +4,7 @@ A row with dual variable :math:`\tau` uses a part s of its budget :math:`K\tau` 
 adds other features, in total at most :math:`K\tau - s`, and at most :math:`\min(\tau, K\tau - s)` of
 each. As in `addition_steps`, only the sums of these two limits over the rows of a sign are stored.
 
-In the block of one row (`word_blocks`), all held features are a single one. Its gain is the threshold t
+In the block of one row (`word_steps`), all held features are a single one. Its gain is the threshold t
 of the side, and it may take the whole budget. Each full feature is a separate one, with an amount of at
 most :math:`\tau`. Steps are exact while features keep their state, with one exception. Own entries of
 held features have the curvature of free ones, so these steps may be too short, but never too long.
@@ -12,10 +12,11 @@ held features have the curvature of free ones, so these steps may be too short, 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..oracles.words.word_blocks import step_block
-from ..oracles.words.word_selection import largest
+from ..oracles.words.kernels import largest
 from ..utils.jit import FAST, PLAIN, njit
 from .addition_steps import (
     BUDGET,
@@ -29,12 +30,23 @@ from .addition_steps import (
     read_row,
     weight_of,
 )
+from .word_steps import Block, Listed, step_block
 
 # Features of a row with a gain below this fraction of the threshold are unchanged in a visit.
 _KEEP = 0.7
-# Columns of listed features: product with the weights, curvature, base, deviation, decrease and increase
-# per unit of the budget, and maximum number of units.
-_B, _Q, _BASE, _DEV, _DROP, _GROW, _CAP = range(7)
+
+
+class OwnEdits(NamedTuple):
+    """Variables of the rows themselves.
+
+    - `alphas, spent, mu` (n,): dual variables, parts of their budgets for own features, and K-th gains
+    - `delta` (nnz,): deviations of own features
+    """
+
+    alphas: np.ndarray
+    spent: np.ndarray
+    mu: np.ndarray
+    delta: np.ndarray
 
 
 @njit(**PLAIN)
@@ -47,8 +59,9 @@ def left_over(alpha, spent, K):
 @njit(**PLAIN, forceinline=True)
 def _list(words, at, b, q, base, dev, drop, grow, cap):
     """Append a feature to the list; return the number of features."""
-    words[_B, at], words[_Q, at], words[_BASE, at], words[_DEV, at] = b, q, base, dev
-    words[_DROP, at], words[_GROW, at], words[_CAP, at] = drop, grow, cap
+    words.products[at], words.curvatures[at] = b, q
+    words.bases[at], words.deviations[at] = base, dev
+    words.drops[at], words.grows[at], words.caps[at] = drop, grow, cap
     return at + 1
 
 
@@ -150,7 +163,7 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
         gain[above] = value
         above += value > threshold
     for t in range(n_added):
-        gain[above] = words[_B, t]
+        gain[above] = words.products[t]
         above += gain[above] > threshold
     if above >= K:
         return largest(gain, above, K, max(guess, threshold))
@@ -161,27 +174,31 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
 
 
 @njit(**PLAIN)
-def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, value, inverse, K, drop,
-                grow, intercept, cautious, u, own, sides, place, alphas, spent, mu, order, gaps, least,
-                moved, before):  # fmt: skip
+def sweep_edits(rows, losses, added, moves, cautious, u, variables, order, gaps, least, moved, before):
     """Maximize over the dual variable and the own features of each row of `order`.
 
-    Steps include the additions of all rows.
+    Steps include the additions of all rows. The entries whose deviations change are written into
+    `moved`, and their former deviations into `before`; returns their number.
 
-    Arrays have one value per row, except `delta`, `moved` and `before` (nnz,) and `inverse` (d,).
+    Shapes: `u` (d [+ 1],), `order` (m,), `gaps` (n,), `moved` (nnz,), `before` (nnz,).
     """
+    indptr, indices, data = rows
+    signs, weights, squares, intercept = losses.signs, losses.weights, losses.squares, losses.intercept
+    edited, K, _, value, inverse, own, sides, place = added
+    drop, grow = moves.drop, moves.grow
+    alphas, spent, mu, delta = variables
     n_moved = 0
     last, longest = u.size - 1, 0
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     room = longest + value.size + 2
-    words, entries, work = (
-        np.empty((7, room)),
-        np.empty(longest + 1, np.int64),
-        np.empty((4, longest + 1)),
+    table = np.empty((9, room))
+    words = Listed(
+        table[0], table[1], table[2], table[3], table[4], table[5], table[6], table[7], table[8]
     )
+    entries, work = np.empty(longest + 1, np.int64), np.empty((4, longest + 1))
     gain, size = np.empty(room), work[0]
-    h, kappa, couplings, held = np.empty(room), np.empty(room), np.empty(2), np.empty(2)
+    couplings, held = np.empty(2), np.empty(2)
     row_full = np.empty(longest + 1, np.int64)
     full, n_full = np.empty((2, value.size + 1), np.int64), np.zeros((2, 1), np.int64)
     has = np.zeros(value.size, np.bool_)
@@ -226,7 +243,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             curve = max(curve - listed_curve, 0.0)
         count = n_added + n_own
         for t in range(count):
-            inner += words[_B, t] * words[_DEV, t]
+            inner += words.products[t] * words.deviations[t]
         lack = 1.0 - (total - top)
         gap = max(lack, 0.0) - alpha + inner
         gaps[i] = c * max(gap, 0.0)
@@ -235,19 +252,19 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         for side in range(2):
             if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
                 curve += couplings[side] ** 2 / sides[side, CURVE]
-        gamma, new = step_block(
-            alpha, 1.0, lack, gap, c * squares[i], words[_B], words[_Q], words[_BASE], words[_DEV],
-            count, rest, c * curve, threshold, most, words[_DROP], words[_GROW], words[_CAP], h, kappa,
-        )  # fmt: skip
+        size_of_row, curve = c * (squares[i] + intercept), c * curve
+        block = Block(alpha, 1.0, lack, gap, size_of_row, rest, curve, threshold, most)
+        gamma, new = step_block(block, words, count)
         if gamma == 0.0:
             continue
         alphas[i] = new if gamma == 1.0 else alpha + gamma * (new - alpha)
         for t in range(n_own):
             moved[n_moved], before[n_moved] = entries[t], delta[entries[t]]
             n_moved += 1
+        former, target = words.deviations[n_added:], words.amounts[n_added:]
         spent[i] = _deviate(
-            indices, data, delta, entries, n_own, words[_DEV, n_added:], kappa[n_added:], gamma, c * s,
-            drop, grow, u, value, sides, place,
+            indices, data, delta, entries, n_own, former, target, gamma, c * s, drop, grow, u, value,
+            sides, place,
         )  # fmt: skip
         more, step = 0.0, c * s * (alphas[i] - alpha)
         if mine >= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,8 +26,7 @@ from ..utils.matrices import (
 )
 from ..utils.parameters import brief, in_order, labels_of
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, InvarianceOracle, Support
-from .box_hull import BoxHull
+from .base import BoundOracle, InvarianceOracle, Support
 from .columns import FeatureParameters
 from .support import Costs, Grades, costs_of
 from .third_party import tangents_of
@@ -466,14 +466,26 @@ class Box(FeatureParameters, InvarianceOracle):
         return bool(np.all(change <= self._radius + rounding(x, z)))
 
 
+@dataclass(frozen=True)
+class RowBoxes:
+    """Boxes around the rows of one fit.
+
+    - `radius` (d,): largest change of each feature
+    - `changed` (n,): mask of the rows that may change
+    """
+
+    radius: np.ndarray
+    changed: np.ndarray
+
+
 class BoundBox(BoundOracle):
     """Boxes around the samples of one fit."""
 
     oracle: Box
 
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray) -> Hull:
-        whole = np.broadcast_to(self.oracle._radius, self.X.shape[1]).copy()
-        return BoxHull(self.X, signs, weights, intercept, changed, whole)
+    def edits(self) -> RowBoxes:
+        radius = np.broadcast_to(self.oracle._radius, self.X.shape[1]).astype(np.float64)
+        return RowBoxes(radius, np.ones(self.X.shape[0], dtype=bool))
 
     def spread(self) -> np.ndarray:
         return np.diag(np.broadcast_to(self.oracle._radius, self.X.shape[1]))

@@ -17,18 +17,18 @@ from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
-from .hulls import Hull
 from .listed_changes import ListedChanges, changes_of, draws_of_list, listed_region
 from .query import Query, Violations, worst_of
 from .support import Costs, Grades, Support, costs_of
-from .words.word_edits import RowEdits
 
 if TYPE_CHECKING:
     from ..regions import Region
+    from .affine import RowBoxes
     from .changes import Changes
     from .combinators import Discounted, OnlyFor
     from .compose import Compose
     from .union import Union
+    from .words.bound_edits import RowEdits
 
 
 @dataclass(frozen=True)
@@ -507,8 +507,8 @@ BOUND: dict[type[InvarianceOracle], type[BoundOracle]] = {}
 class BoundOracle:
     """An oracle with the samples and labels of one fit.
 
-    Linear models call `worst` for losses, cutting planes and certificates. Solvers with in-hull steps
-    call `hull` and `edits`. Kernel models call only `changes`. Subclasses
+    Linear models call `worst` for losses, cutting planes and certificates. Block-coordinate solvers ask
+    `edits` for sets with dual variables of their own. Kernel models call only `changes`. Subclasses
     implement fast paths, combinations of oracles, label-dependent sets and joint perturbations.
 
     Parameters
@@ -643,31 +643,6 @@ class BoundOracle:
         """
         return self.oracle.contains(dense_rows(self.X, [row])[0], z)
 
-    def hull(
-        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
-    ) -> Hull | None:
-        """Return the dual state of in-hull steps for a two-class loss.
-
-        It is called only if `edits` returns None.
-
-        Parameters
-        ----------
-        signs : array of shape (n_samples,)
-            True classes, as -1 or 1.
-        weights : array of shape (n_samples,)
-            Weight of each sample in the objective, times its misclassification cost.
-        intercept : bool
-            True to append a constant feature.
-        changed : array of bool of shape (n_samples,)
-            Samples that may be perturbed.
-
-        Returns
-        -------
-        Hull or None
-            None, the default, if lists of planes are used instead.
-        """
-        return None
-
     def spread(self) -> np.ndarray | None:
         """Return directions r_k if S(x) is a zonotope: x plus their bounded combinations.
 
@@ -679,15 +654,13 @@ class BoundOracle:
         """
         return None
 
-    def edits(self) -> RowEdits | None:
-        """Return the edits of features that the perturbation sets allow.
-
-        Dual states have in-hull steps for these sets, for two and for several labels.
+    def edits(self) -> RowEdits | RowBoxes | None:
+        """Describe the perturbation sets, for the dual states in `structinv.dual`.
 
         Returns
         -------
-        RowEdits or None
-            None, the default, for other perturbations.
+        RowEdits, RowBoxes or None
+            Edits of features, or the box of each sample. None, the default, for other sets.
         """
         return None
 

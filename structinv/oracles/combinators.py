@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,14 +25,17 @@ from ..utils.matrices import (
 )
 from ..utils.parameters import brief
 from .arguments import check_directions, check_row_by_row, grade_profile
-from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
+from .base import BoundOracle, CountedChanges, InvarianceOracle, Support, as_oracle
 from .changes import Changes
 from .combined_changes import DerivedChanges
 from .listed_changes import changes_of, draws_of
 from .query import Query, Violations, worst_at
 from .support import Costs, Grades
 from .third_party import bind, region_of, tangents_of
-from .words.word_edits import RowEdits
+from .words.bound_edits import RowEdits
+
+if TYPE_CHECKING:
+    from .affine import RowBoxes
 
 
 class Combination(InvarianceOracle):
@@ -234,12 +237,7 @@ class _BoundOnlyFor(BoundOracle):
             mask, self.inner.worst(numbers[inside], query.take(inside)), unperturbed
         )
 
-    def hull(
-        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
-    ) -> Hull | None:
-        return self.inner.hull(signs, weights, intercept, changed & self.covered)
-
-    def edits(self) -> RowEdits | None:
+    def edits(self) -> RowEdits | RowBoxes | None:
         found = self.inner.edits()
         return None if found is None else replace(found, changed=found.changed & self.covered)
 

@@ -13,7 +13,7 @@ from .base import BoundOracle, Support
 from .changes import Changes, LinearChanges
 from .finite_oracles import FiniteOracle
 from .support import Costs, Grades
-from .words.word_edits import RowEdits
+from .words.bound_edits import RowEdits
 
 
 class Identity(FiniteOracle):

@@ -18,7 +18,7 @@ from .combined_changes import DerivedChanges, with_values
 from .listed_changes import changes_of, listed, listed_region
 from .support import Costs, Grades
 from .third_party import bind, tangents_of
-from .words.word_edits import RowEdits
+from .words.bound_edits import RowEdits
 
 
 class Protected(FeatureParameters, OracleWrapper, Combination):
@@ -122,7 +122,7 @@ class _BoundProtected(BoundOracle):
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()
-        if found is None or found.multiplies or not found.adds:
+        if not isinstance(found, RowEdits) or found.multiplies or not found.adds:
             return None
         return replace(found, value=np.where(self.is_protected, 0.0, found.value))
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
 from .arguments import check_row_by_row, grade_profile
-from .base import BoundOracle, Hull, InvarianceOracle, Support
+from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .combinators import BoundPart, OracleWrapper, validate_part
 from .listed_changes import changes_of, draws_of, listed
 from .query import Query, Violations, worst_at, worst_of
 from .support import Costs, Grades
 from .third_party import bind
-from .words.word_edits import RowEdits
+from .words.bound_edits import RowEdits
+
+if TYPE_CHECKING:
+    from .affine import RowBoxes
 
 
 class WholeExample(OracleWrapper):
@@ -76,12 +79,7 @@ class BoundWhole(BoundPart):
     def worst(self, rows: Rows, query: Query) -> Violations:
         return self.inner.worst(rows, query)
 
-    def hull(
-        self, signs: np.ndarray, weights: np.ndarray, intercept: bool, changed: np.ndarray
-    ) -> Hull | None:
-        return self.inner.hull(signs, weights, intercept, changed)
-
-    def edits(self) -> RowEdits | None:
+    def edits(self) -> RowEdits | RowBoxes | None:
         return self.inner.edits()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -217,6 +217,20 @@ def select(choice: np.ndarray, parts: Sequence[Matrix]) -> Matrix:
     place = np.argsort(np.argsort(choice, kind="stable"), kind="stable")
     grouped = stack([part[choice == number] for number, part in enumerate(parts)])
     return grouped[place]
+
+
+class CsrArrays(NamedTuple):
+    """Rows of a CSR matrix, in the format of the compiled functions."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+
+
+def csr_arrays(X: sp.csr_matrix, part: slice = ALL_ROWS) -> CsrArrays:
+    """Return the arrays of neighboring rows; positions of entries are those in `X`."""
+    indptr = X.indptr if part == ALL_ROWS else X.indptr[part.start : part.stop + 1]
+    return CsrArrays(indptr, X.indices, X.data)
 
 
 def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:

@@ -1,24 +1,203 @@
-"""Bound oracle of word edits, with in-hull steps and a fast multiclass argmax."""
+"""Sets of allowed word edits, their worst elements, and the bound oracle of word edits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import Matrix, Rows, in_threads, longest_row, take, with_data
+from ...utils.matrices import (
+    Matrix,
+    Rows,
+    contiguous_writable,
+    csr,
+    csr_arrays,
+    in_threads,
+    longest_row,
+    short_indices,
+    take,
+    with_data,
+)
 from ..arguments import grade_profile
 from ..base import BoundOracle, Support
-from ..label_hull import word_losses
 from ..query import Query, Violations, WorstPoints, rows_at, worst_by_support
 from ..support import Costs, DeferredSupport, Grades
-from .edit_kernels import label_maxima
-from .word_edits import RowEdits, WordEdits, canonical_words
+from .kernels import (
+    WORK_ROWS,
+    Allowed,
+    Asked,
+    Edited,
+    LabelRows,
+    Maxima,
+    Moves,
+    Ranks,
+    competitors,
+    label_losses,
+    label_maxima,
+    ranked,
+    worst_edits,
+)
 
 if TYPE_CHECKING:
     from .edits import EditOracle
+
+_NO_NUMBERS = np.empty(0)
+_NO_PLACES = np.empty(0, dtype=np.int64)
+_NOTHING_ADDED = Ranks(np.zeros(1, dtype=np.int64), _NO_PLACES, np.zeros((0, 0), dtype=bool))
+
+
+@dataclass(frozen=True)
+class WordEdits:
+    """Allowed edits of words, in the format of the compiled functions.
+
+    - `max_changes`: maximum number of edits per row
+    - `low, high`: range of the factors of words in the row
+    - `value` (d,): largest increase of each feature, 0 if not allowed; empty if no word may be added
+    - `present`: whether nonzero features may also be increased
+    """
+
+    max_changes: int
+    low: float
+    high: float
+    value: np.ndarray
+    present: bool
+
+    @property
+    def multiplies(self) -> bool:
+        """True if words in the row may be rescaled."""
+        return self.max_changes > 0 and self.low < self.high
+
+    @property
+    def adds(self) -> bool:
+        """True if words may be added."""
+        return self.max_changes > 0 and len(self.value) > 0
+
+    def moves(self, most: int, changed: np.ndarray) -> Moves:
+        """Return the rescaling of at most `most` words of each row with ``changed[i]``."""
+        return Moves(min(self.max_changes, most), 1.0 - self.low, self.high - 1.0, changed)
+
+    def maxima(
+        self,
+        rows: sp.csr_matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        changed: np.ndarray | None = None,
+        near: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the largest ``<v, z>`` of each row, and a bound of ``<|v|, |z|>``.
+
+        `changed` is a mask of the rows that may change, by default all. `near` has a guess of the K-th
+        largest gain of each row.
+        """
+        unwanted = Edited(np.empty(0, rows.dtype), np.empty((0, 0), dtype=np.int64), _NO_PLACES)
+        return self._maximize(rows, V, assign, None, None, unwanted, changed, near)[:2]
+
+    def worst(
+        self,
+        rows: sp.csr_matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        grades: np.ndarray | None = None,
+    ) -> tuple[sp.csr_matrix, np.ndarray]:
+        """Return perturbed rows with the largest ``<v, z>`` plus costs, and grades."""
+        n_rows, most = rows.shape[0], self._most(rows) if self.adds else 0
+        added, n_added = np.empty((n_rows, most), dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
+        edited = Edited(rows.data.copy(), added, n_added)
+        _, _, reached = self._maximize(rows, V, assign, cost, grades, edited)
+        points = with_data(rows, edited.data)
+        return self._with_added(points, added, n_added) if self.adds else points, reached
+
+    def worst_of_products(self, rows: sp.csr_matrix, products: np.ndarray) -> np.ndarray:
+        """Return the data of worst edited rows, given products of entries and weights."""
+        n_rows, ones = rows.shape[0], np.ones((1, rows.shape[1]))
+        nothing_added, zeros = np.empty((n_rows, 0), dtype=np.int64), np.zeros((2, n_rows), np.int64)
+        edited = Edited(rows.data.copy(), nothing_added, zeros[1])
+        self._maximize(with_data(rows, products), ones, zeros[0], None, None, edited)
+        return edited.data
+
+    def _with_added(
+        self, points: sp.csr_matrix, added: np.ndarray, n_added: np.ndarray
+    ) -> sp.csr_matrix:
+        words = added[np.arange(added.shape[1]) < n_added[:, None]]
+        indptr = np.concatenate([[0], np.cumsum(n_added)])
+        values = self.value[words].astype(points.dtype)
+        additions = sp.csr_matrix((values, words, indptr), shape=points.shape)
+        additions.sort_indices()
+        return points + additions
+
+    def _most(self, rows: sp.csr_matrix) -> int:
+        """Return the largest number of edits of any row."""
+        return min(self.max_changes, rows.shape[1] if self.adds else longest_row(rows.indptr))
+
+    def _maximize(
+        self,
+        rows: sp.csr_matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None,
+        grades: np.ndarray | None,
+        edited: Edited,
+        changed: np.ndarray | None = None,
+        near: np.ndarray | None = None,
+    ) -> Maxima:
+        """Return maxima, bounds and grades; write the edits to nonempty arrays of `edited`."""
+        n_rows, most = rows.shape[0], self._most(rows)
+        V, longest = np.asarray(V, dtype=np.float64), longest_row(rows.indptr)
+        ranks = ranked(V, self.value, most + longest) if self.adds else _NOTHING_ADDED
+        value = self.value if self.adds else _NO_NUMBERS
+        rho = _NO_NUMBERS if grades is None else np.resize(grades, most + 1)
+        cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
+        near = np.zeros(n_rows) if near is None else near
+        changed = np.ones(n_rows, dtype=bool) if changed is None else changed
+        V, assign, cost, near = map(contiguous_writable, (V, assign, cost, near))
+        allowed = Allowed(most, self.low, self.high, value, self.present)
+        maxima, width = Maxima(*np.empty((3, n_rows))), longest + (most if self.adds else 0) + 1
+
+        def maximize(part: slice) -> None:
+            asked = Asked(V, assign[part], rho, cost[part], changed[part], near[part])
+            worst_edits(
+                csr_arrays(rows, part), asked, allowed, ranks, Maxima(*(each[part] for each in maxima)),
+                Edited(edited.data, edited.added[part], edited.n_added[part]),
+                np.empty((WORK_ROWS, width)), np.empty((2, width), dtype=np.int64),
+                np.zeros(len(value), dtype=bool),
+            )  # fmt: skip
+
+        in_threads(maximize, n_rows, rows.nnz + n_rows * (width - longest - 1))
+        return maxima
+
+
+@dataclass(frozen=True)
+class RowEdits(WordEdits):
+    """Allowed edits of the words of given rows.
+
+    - `max_changes`: maximum number of edits per row
+    - `low, high`: range of the factors of words in the row
+    - `value` (d,): largest increase of each feature, 0 if not allowed; empty if no word may be added
+    - `present`: whether nonzero features may also be increased
+    - `rows` (n, d): rows; a canonical CSR matrix without zeros if words may be added
+    - `changed` (n,): mask of the rows that may be edited
+    """
+
+    rows: Matrix
+    changed: np.ndarray
+
+    @property
+    def most(self) -> int:
+        """Largest number of edits of a row."""
+        return min(self.max_changes, self.rows.shape[1])
+
+
+def canonical_words(X: Matrix) -> sp.csr_matrix:
+    """Return rows in CSR format, each word once and sorted."""
+    rows = csr(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return short_indices(rows)
 
 
 class BoundEdits(BoundOracle):
@@ -83,7 +262,8 @@ class BoundEdits(BoundOracle):
             return None
         table = np.vstack([query.weights.T, query.constants])
         moves = self.word_edits.moves(self.X.shape[1], np.ones(len(codes), dtype=bool))
-        losses = word_losses(rows, codes, cost, True, moves, np.zeros(len(codes)), table)
+        of_labels = LabelRows(*csr_arrays(rows), codes, cost, True)
+        losses = word_losses(of_labels, moves, np.zeros(len(codes)), table)
         gains = losses[:, None] - competitors.costs
         gains[np.arange(len(codes)), codes] = 0.0
         return Violations(gains, competitors.costs, gains + competitors.costs)
@@ -94,11 +274,8 @@ class BoundEdits(BoundOracle):
         maxima, factors = np.empty((len(codes), n_labels)), self._factors
 
         def maximize(part: slice) -> None:
-            indptr = rows.indptr[part.start : part.stop + 1]
-            label_maxima(
-                indptr, rows.indices, rows.data, table, codes[part], *factors, maxima[part],
-                np.empty((n_labels, longest)), np.zeros(n_labels),
-            )  # fmt: skip
+            work = np.empty((n_labels, longest)), np.zeros(n_labels)
+            label_maxima(csr_arrays(rows, part), table, codes[part], *factors, maxima[part], *work)
 
         in_threads(maximize, len(codes), rows.nnz * n_labels)
         return maxima
@@ -130,3 +307,21 @@ class BoundEdits(BoundOracle):
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         """Return points as a dense array if the rows are dense."""
         return points if sp.issparse(self.X) else points.toarray()
+
+
+def word_losses(rows: LabelRows, moves: Moves, near: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Compute exact losses of rows with word edits, (n,); bounds exclude most labels.
+
+    Shapes: `near` (n_rows,), a guess of the K-th largest gains, `table` (n_features [+ 1], n_labels).
+    """
+    n_rows, n_labels = len(rows.codes), len(rows.cost)
+    losses, capacity = np.empty(n_rows), longest_row(rows.indptr) + 1
+
+    def compute(part: slice) -> None:
+        in_part = rows._replace(indptr=rows.indptr[part.start : part.stop + 1], codes=rows.codes[part])
+        allowed = moves._replace(changed=moves.changed[part])
+        work = competitors(1, capacity, n_labels)
+        label_losses(in_part, allowed, near[part], table, losses[part], work)
+
+    in_threads(compute, n_rows, len(rows.data) * n_labels)
+    return losses

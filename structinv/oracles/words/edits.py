@@ -14,8 +14,7 @@ from ..arguments import check_directions, check_features, chosen_features
 from ..base import CountedChanges, InvarianceOracle, Support
 from ..columns import FeatureParameters
 from ..support import Costs, Grades
-from .bound_edits import BoundEdits
-from .word_edits import WordEdits
+from .bound_edits import BoundEdits, WordEdits
 
 
 class EditOracle(FeatureParameters, InvarianceOracle):

@@ -23,9 +23,9 @@ from ..base import CountedChanges, InvarianceOracle, Support
 from ..combinators import counted_inside, validate_part
 from ..protected import Protected
 from ..text.ratio_kernels import skyband
+from .bound_edits import WordEdits, canonical_words
 from .edits import EditOracle, FAdd, FDrop, FEdit, FScale
 from .unit_kernels import worst_of_length
-from .word_edits import WordEdits, canonical_words
 
 # Relative tolerance of the search.
 _TOLERANCE = 1e-9

@@ -1,4 +1,4 @@
-r"""Compiled functions of in-hull steps for joint multiclass losses.
+r"""Steps on dual variables of joint losses of several labels, for unperturbed rows; compiled.
 
 An averaged plane of a row :math:`x` with label :math:`c` is an element of the convex hull of its planes
 and the null plane. It has a dual variable :math:`\tau_k \ge 0` for every other label, with
@@ -15,15 +15,48 @@ have shape (n_features, n_labels), so the labels of a word are contiguous.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..utils.jit import FAST, PLAIN, njit
+from ..utils.jit import LEAN, LEAN_FAST, njit
 
 # Maximum number of labels that join the active set of a row in one update.
 NEWCOMERS = 8
 
 
-@njit(**FAST)
+class Pairs(NamedTuple):
+    """Pools with the pairs of all rows.
+
+    - `slots` (n, 3): start, number and capacity of the pairs of each row
+    - `labels, taus` (size,): label and dual variable of each pair
+    - `used` (1,): end of the used part
+    """
+
+    slots: np.ndarray
+    labels: np.ndarray
+    taus: np.ndarray
+    used: np.ndarray
+
+
+class LabelWork(NamedTuple):
+    """Workspace of one row: values by label, and the list and mask of the labels that compete."""
+
+    score: np.ndarray
+    taus: np.ndarray
+    change: np.ndarray
+    labels: np.ndarray
+    inside: np.ndarray
+
+
+def label_work(n_labels: int) -> LabelWork:
+    """Return a workspace of zeros."""
+    labels, inside = np.zeros(n_labels + 1, dtype=np.int64), np.zeros(n_labels, dtype=bool)
+    score, taus, change = np.zeros((3, n_labels + 1))
+    return LabelWork(score[:n_labels], taus, change, labels, inside)
+
+
+@njit(**LEAN_FAST)
 def _score_all(indices, data, start, stop, W, score):
     """Add the scores of a row for all labels, four words at a time for speed."""
     n_labels, j = score.size, start
@@ -40,7 +73,7 @@ def _score_all(indices, data, start, stop, W, score):
         j += 1
 
 
-@njit(**FAST)
+@njit(**LEAN_FAST)
 def _score_some(indices, data, start, stop, W, work, size, score):
     """Add the scores of a row for the labels in ``work``."""
     for j in range(start, stop):
@@ -49,9 +82,10 @@ def _score_some(indices, data, start, stop, W, work, size, score):
             score[work[t]] += x * W[a, work[t]]
 
 
-@njit(**PLAIN)
-def _load(slots, labels, taus, i, work, taus_by_label):
+@njit(**LEAN)
+def _load(pairs, i, work, taus_by_label):
     """Load labels and dual variables of a row; return their number and sum."""
+    slots, labels, taus, _ = pairs
     first, size, total = slots[i, 0], slots[i, 1], 0.0
     for t in range(size):
         work[t] = labels[first + t]
@@ -60,20 +94,20 @@ def _load(slots, labels, taus, i, work, taus_by_label):
     return size, total
 
 
-@njit(**PLAIN)
-def place_in(slots, used, pool, i, size):
+@njit(**LEAN)
+def place_in(slots, used, i, size):
     """Return the position in a pool at which to store `size` entries of a row.
 
     If the row has less capacity, this is the end of the used part, with 50 % spare capacity.
     """
     if size > slots[i, 2]:
-        slots[i, 0], slots[i, 2] = used[pool], size + size // 2
-        used[pool] += slots[i, 2]
+        slots[i, 0], slots[i, 2] = used[0], size + size // 2
+        used[0] += slots[i, 2]
     slots[i, 1] = size
     return slots[i, 0]
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _threshold(work, size, mass, score, curve):
     """Return t such that ``max(0, mass * curve + score - t)`` adds up to `curve` (Michelot)."""
     total, active = 0.0, size
@@ -93,7 +127,7 @@ def _threshold(work, size, mass, score, curve):
         cut = (total - curve) / active
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _highest(score, inside):
     """Return the label outside the active set with the highest score; -1 if there is none."""
     best, value = -1, -np.inf
@@ -103,7 +137,7 @@ def _highest(score, inside):
     return best
 
 
-@njit(**FAST)
+@njit(**LEAN_FAST)
 def _update(indices, data, start, stop, work, change, size, W):
     for j in range(start, stop):
         a, x = indices[j], data[j]
@@ -111,26 +145,24 @@ def _update(indices, data, start, stop, work, change, size, W):
             W[a, work[t]] += change[t] * x
 
 
-@njit(**PLAIN)
-def sweep_identity(
-    indptr, indices, data, codes, weights, square, cost, intercept,
-    slots, labels, taus, used, W, order, gaps, full, workspace, work, inside,
-):  # fmt: skip
+@njit(**LEAN)
+def sweep_labels(rows, weights, squares, pairs, W, order, gaps, full, workspace):
     """Update the rows of ``order`` until the pool is full; return their number.
 
     An update is exact over the competing labels: a projection on a simplex (Crammer and Singer 2001,
     sec. 6; Keerthi et al. 2008). If ``full`` is true, all labels compete and gaps are exact. Otherwise,
-    only the labels of the active set compete. ``workspace`` (3, n_labels), ``work`` and ``inside`` are
-    workspaces of zeros.
+    only the labels of the active set compete.
     """
+    indptr, indices, data, codes, cost, intercept = rows
+    slots, labels, _, used = pairs
+    score, taus_by_label, change, work, inside = workspace
     n_labels, last = W.shape[1], W.shape[0] - 1
-    score, taus_by_label, change = workspace[0], workspace[1], workspace[2]
     for number in range(order.size):
         i = order[number]
         if used[0] + 2 * (slots[i, 1] + NEWCOMERS + 1) > labels.size:
             return number
         c, truth, start, stop = weights[i], codes[i], indptr[i], indptr[i + 1]
-        size, total = _load(slots, labels, taus, i, work, taus_by_label)
+        size, total = _load(pairs, i, work, taus_by_label)
         work[size] = truth
         size += 1
         taus_by_label[truth] = max(1.0 - total, 0.0)
@@ -152,7 +184,7 @@ def sweep_identity(
                 best = max(best, score[k])
         gaps[i] = max(c * (best - average), 0.0)
         if c > 0 and best > average:
-            curve = c * (square[i] + intercept)
+            curve = c * (squares[i] + intercept)
             for t in range(size):
                 inside[work[t]] = True
             cut = _threshold(work, size, taus_by_label, score, curve)
@@ -178,21 +210,22 @@ def sweep_identity(
             if intercept:
                 for t in range(size):
                     W[last, work[t]] += change[t]
-            _store(slots, labels, taus, used, i, work, size, taus_by_label, truth, full)
+            _store(pairs, i, work, size, taus_by_label, truth, full)
         for t in range(size):
             taus_by_label[work[t]] = 0.0
     return order.size
 
 
-@njit(**PLAIN)
-def _store(slots, labels, taus, used, i, work, size, mass, truth, full):
+@njit(**LEAN)
+def _store(pairs, i, work, size, mass, truth, full):
     """Store the labels of a row; if ``full``, only those with a positive tau."""
+    slots, labels, taus, used = pairs
     count, total = 0, 0.0
     for t in range(size):
         count += work[t] != truth and (mass[work[t]] > 0 or not full)
         total += mass[work[t]]
     total -= mass[truth]
-    at = place_in(slots, used, 0, i, count)
+    at = place_in(slots, used, i, count)
     for t in range(size):
         k = work[t]
         if k != truth and (mass[k] > 0 or not full):
@@ -200,9 +233,10 @@ def _store(slots, labels, taus, used, i, work, size, mass, truth, full):
             at += 1
 
 
-@njit(**PLAIN)
-def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, score):
+@njit(**LEAN)
+def losses_of_labels(rows, W, losses, score):
     """Compute exact losses of rows at ``W``; ``score`` is a workspace (n_labels,)."""
+    indptr, indices, data, codes, cost, intercept = rows
     for i in range(losses.size):
         for k in range(score.size):
             score[k] = cost[codes[i], k] + (W[W.shape[0] - 1, k] if intercept else 0.0)
@@ -213,10 +247,12 @@ def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, sc
         losses[i] = best - score[codes[i]]
 
 
-@njit(**PLAIN)
-def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, taus, W, work,
-                     change):  # fmt: skip
-    """Add weighted planes of all rows to ``W``; workspaces have size n_labels + 1."""
+@njit(**LEAN)
+def combine_labels(rows, weights, pairs, W, workspace):
+    """Add weighted planes of all rows to ``W``."""
+    indptr, indices, data, codes, _, intercept = rows
+    slots, labels, taus, _ = pairs
+    change, work = workspace.change, workspace.labels
     for i in range(codes.size):
         first, size, total = slots[i, 0], slots[i, 1], 0.0
         for t in range(size):

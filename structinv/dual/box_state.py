@@ -1,4 +1,4 @@
-r"""In-hull steps for dense rows in boxes, :math:`|z_k - x_{ik}| \le r_k`.
+r"""Dual state of dense rows in boxes, :math:`|z_k - x_{ik}| \le r_k`.
 
 An averaged plane is an element of the convex hull of its planes and the null plane. It has a dual
 variable :math:`\tau_i` and a point :math:`p_i`:
@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..spaces.base import Element
 from ..utils.jit import njit
 from ..utils.row_arrays import Arrays
-from .hulls import IdentityHull
+from . import case as needs
+from .case import Case
+from .row_state import HingeState
 
 Array = np.ndarray
 
@@ -60,11 +63,10 @@ def _look(x, point, radius, y, c, f, target):
 
 
 @njit(cache=True, nogil=True)
-def _sweep_box(
-    X, signs, weights, intercept, radii, changed, taus, points, f, order, gaps, target, unchanged
-):  # fmt: skip
+def _sweep_box(X, losses, boxes, variables, f, order, gaps, target, unchanged):
     """Update rows exactly: at a given tau, each feature has its own optimum."""
-    d = X.shape[1]
+    d, signs, weights, intercept = X.shape[1], losses.signs, losses.weights, losses.intercept
+    (radii, changed), (taus, points) = boxes, variables
     for i in order:
         c, y, tau, x, radius = weights[i], signs[i], taus[i], X[i], radii if changed[i] else unchanged
         gaps[i] = 0.0
@@ -111,45 +113,53 @@ def _sweep_box(
             f[d] += c * y * (tau - old)
 
 
-class BoxHull(IdentityHull):
-    r"""In-hull steps for boxes: :math:`|z_k - x_{ik}| \le r_k` for each feature k.
+class BoxState(HingeState):
+    r"""Dual variables for boxes: :math:`|z_k - x_{ik}| \le r_k` for each feature k.
 
     Updates are exact. Let g be `f` without the row. Then the point :math:`p_i = y_i a_i` has
     :math:`p_{ik} = \mathrm{clip}(-y_i g_k / c_i, \tau (x_{ik} - r_k), \tau (x_{ik} + r_k))`, and
     tau is the root of a decreasing, piecewise linear function.
 
-    Rows without ``changed[i]`` have a radius of 0.
-
-    Shapes: `changed` (n_rows,), `radius` (n_features,).
+    Shapes: `points` (n_rows, n_features).
     """
 
-    def __init__(
-        self, X: Array, signs: Array, weights: Array, intercept: bool, changed: Array, radius: Array
-    ) -> None:
-        super().__init__(X, signs, weights, intercept)
-        self.changed = changed
-        self.radius = np.ascontiguousarray(radius, dtype=np.float64)
+    name = "boxes"
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
+        assert case.boxes is not None
+        self.boxes = case.boxes
         self.points = np.zeros(self.X.shape)
 
-    def sweep(self, f: Array, order: Array, gaps: Array) -> None:
-        rows = (self.X, self.signs, self.weights, self.intercept)
+    @staticmethod
+    def refuses(case: Case) -> str:
+        reason = needs.hinge_of_rows(case)
+        if not reason and case.boxes is None:
+            return f"{case.oracle} does not declare boxes"
+        return reason
+
+    def _step(self, f: Element, order: Array, again: bool) -> None:
         work = np.empty(self.X.shape[1]), np.zeros(self.X.shape[1])
-        _sweep_box(*rows, self.radius, self.changed, self.taus, self.points, f, order, gaps, *work)
+        boxes = self.boxes.radius, self.boxes.changed
+        variables = self.taus, self.points
+        _sweep_box(self.X, self.losses, boxes, variables, f, order, self.gaps, *work)
 
-    def combination(self) -> Array:
-        rates = self.weights * self.signs
-        f = rates @ self.points
-        return np.append(f, rates @ self.taus) if self.intercept else f
+    def combination(self) -> Element:
+        rates = self.losses.signs * self.losses.weights
+        f: Array = rates @ self.points
+        return np.append(f, rates @ self.taus) if self.losses.intercept else f
 
-    def losses(self, f: Array) -> None:
-        """Return None: the oracle computes the losses as fast."""
+    def value(self, f: Element) -> tuple[float, float]:
+        # The oracle computes the losses as fast.
+        return self.term.total(self.space, f)
 
     def arrays(self) -> Arrays:
         return {**super().arrays(), "changes": self.points - self.taus[:, None] * self.X}
 
-    def start(self, arrays: Arrays) -> None:
-        super().start(arrays)
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        super()._start(arrays, f)
         self.points = self.taus[:, None] * self.X
         if arrays["changes"].shape == self.points.shape:
-            limits = np.outer(self.taus * self.changed, self.radius)
+            limits = np.outer(self.taus * self.boxes.changed, self.boxes.radius)
             self.points = self.points + np.clip(arrays["changes"], -limits, limits)
+        return 0

@@ -1,0 +1,155 @@
+"""Dual state of the two-class hinge loss for rescaled or removed words."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..spaces.base import Element
+from ..utils.matrices import csr_arrays, longest_row
+from ..utils.row_arrays import Arrays
+from . import case as needs
+from .case import Case
+from .row_state import HingeState
+from .word_steps import listed, sweep_words
+
+# Number of matrix entries in memory at a time in `deviating_combination`.
+_BLOCK = 2**18
+# Relative excess of a limit that is due to rounding errors.
+ROUNDING = 1e-12
+
+
+class WordState(HingeState):
+    r"""Dual variables of the hinge loss for rescaled or removed words.
+
+    .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad
+       \sum_j \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
+       \le K \tau_i .
+
+    Rows without ``edits.changed[i]`` have no deviations.
+
+    Shapes: `delta` (nnz,), `mu` (n,), the K-th largest gain of each row in its last visit.
+    """
+
+    name = "words"
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.edits = edits = case.edits
+        super().__init__(case, rng, edits.rows)
+        self.delta = np.zeros(self.X.nnz, dtype=self.X.dtype)
+        self.mu = np.zeros(self.X.shape[0])
+        # Width of the workspaces of `sweep_words`.
+        self.width = longest_row(self.X.indptr) + 1
+        self.moves = edits.moves(self.width, edits.changed)
+
+    @staticmethod
+    def refuses(case: Case) -> str:
+        return needs.hinge_of_rows(case) or needs.rescales_words(case)
+
+    def combination(self) -> Element:
+        rates = self.losses.weights * self.losses.signs
+        return deviating_combination(self.X, self.delta, self.taus, rates, self.losses.intercept)
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        sweep_words(
+            csr_arrays(self.X), self.losses, self.moves, self.delta, self.taus, self.mu, f, order,
+            self.gaps, listed(self.width, self.moves.drop, self.moves.grow),
+            np.empty((2, self.width)), np.empty(self.width, dtype=np.int64),
+        )  # fmt: skip
+
+    def arrays(self) -> Arrays:
+        # Few deviations are nonzero.
+        words = listed_deviations(self.X.indptr, self.delta)
+        return {**super().arrays(), "mu": self.mu.astype(np.float32), **words}
+
+    def _start(self, arrays: Arrays, f: Element) -> int:
+        super()._start(arrays, f)
+        self.mu[:] = arrays["mu"]
+        most, drop, grow, changed = self.moves
+        budgets = most * self.taus * changed
+        self.delta[:], _ = feasible_deviations(arrays, self.X.indptr, self.taus, budgets, drop, grow)
+        return 0
+
+    def _values(self, f: Element) -> np.ndarray:
+        signs, w = self.losses.signs, f[: self.X.shape[1]]
+        # Index of the direction that increases each loss; `mu` has good guesses of the K-th gains.
+        V, assign = np.stack([-w, w]), (signs < 0).astype(np.int64)
+        gains, _ = self.edits.maxima(self.X, V, assign, self.moves.changed, self.mu)
+        values: np.ndarray = np.maximum(0.0, 1.0 - signs * self.space.constants(f)[0] + gains)
+        return values
+
+
+def deviating_combination(
+    X: sp.csr_matrix, delta: np.ndarray, taus: np.ndarray, rates: np.ndarray, intercept: bool
+) -> np.ndarray:
+    """Return the sum over all rows of ``rates[i]`` times the averaged point of row i.
+
+    The averaged point of row i is its data times ``taus[i] + delta``. Blocks of rows bound the memory.
+    """
+    f = np.zeros(X.shape[1] + intercept)
+    edges = np.unique(np.searchsorted(X.indptr, np.arange(0, X.nnz + _BLOCK, _BLOCK)))
+    edges = np.append(edges[edges < len(taus)], len(taus))
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        rows, entries = slice(start, stop), slice(X.indptr[start], X.indptr[stop])
+        indptr = X.indptr[start : stop + 1] - X.indptr[start]
+        factors = np.repeat(taus[rows], np.diff(indptr)) + delta[entries]
+        data, indices = factors * X.data[entries], X.indices[entries]
+        block = sp.csr_matrix((data, indices, indptr), shape=(stop - start, X.shape[1]))
+        f[: X.shape[1]] += block.T @ rates[rows]
+    if intercept:
+        f[-1] = rates @ taus
+    return f
+
+
+def listed_deviations(indptr: np.ndarray, delta: np.ndarray) -> Arrays:
+    """Return the nonzero deviations of the entries of CSR rows, as one list per row."""
+    changed = np.flatnonzero(delta)
+    counts = np.diff(np.searchsorted(changed, indptr))
+    places = changed - np.repeat(indptr[:-1], counts)
+    return {
+        "words.counts": counts.astype(np.int32),
+        "words.places": places.astype(np.uint16 if np.all(places < 2**16) else np.int32),
+        "words.deviations": delta[changed],
+    }
+
+
+def feasible_deviations(
+    arrays: Arrays,
+    indptr: np.ndarray,
+    taus: np.ndarray,
+    budgets: np.ndarray,
+    drop: float,
+    grow: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the deviation of each entry, and the used budget of each row.
+
+    The deviations of row i are between ``-drop taus[i]`` and ``grow taus[i]``. Those that exceed the
+    budget in total are scaled down.
+    """
+    counts = arrays["words.counts"]
+    lengths, owners = np.diff(indptr), np.repeat(np.arange(len(counts)), counts)
+    places, delta = arrays["words.places"].astype(np.int64), np.zeros(indptr[-1])
+    known = np.flatnonzero((places >= 0) & (places < lengths[owners]))
+    delta[indptr[owners[known]] + places[known]] = arrays["words.deviations"][known]
+    return shrunk(delta, lengths, taus, budgets, drop, grow)
+
+
+def shrunk(
+    delta: np.ndarray,
+    lengths: np.ndarray,
+    taus: np.ndarray,
+    budgets: np.ndarray,
+    drop: float,
+    grow: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return feasible deviations for lists of given lengths, and the used budgets."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    # Limits with rounding errors leave feasible deviations unchanged.
+    limits = (1.0 + ROUNDING) * taus
+    delta = np.clip(delta, -drop * limits[owners], grow * limits[owners])
+    units = np.where(delta < 0, drop, grow)
+    used = np.divide(np.abs(delta), units, out=np.zeros(len(delta)), where=delta != 0)
+    spent = np.bincount(owners, used, len(lengths))
+    exceeds = spent > (1.0 + ROUNDING) * budgets
+    factor = np.divide(budgets, spent, out=np.ones(len(lengths)), where=exceeds)
+    return delta * factor[owners], spent * factor
