@@ -39,7 +39,7 @@ _ROOT_STEPS = 60
 
 
 class Added(NamedTuple):
-    """Features that rows add, and their sums over rows, in the format of the compiled functions.
+    """Features that rows add, and their sums over rows.
 
     - `changed` (n,), `most`: mask of the rows that add features, and their maximum number K
     - `present`: whether a row may also increase its own features

@@ -210,7 +210,7 @@ def adds_words(case: Case) -> str:
 
 
 def hinge_of_rows(case: Case) -> str:
-    """Require the hinge loss of rows of two classes, perhaps with another weight of each row."""
+    """Require the hinge loss of rows of two classes; costs may be factors."""
     reason = averaged_rows(case) or two_classes(case)
     # D max(0, 1 - y f) is the two-class loss with D as a factor of the weight.
     if not reason and not case.term.labels.slack and np.any(case.others != 1.0):

@@ -1,4 +1,4 @@
-"""Dual states of joint losses of several labels, for unperturbed rows and word edits."""
+"""Dual states of joint losses of labels, for unperturbed rows and word edits."""
 
 from __future__ import annotations
 

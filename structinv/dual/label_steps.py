@@ -1,4 +1,4 @@
-r"""Steps on dual variables of joint losses of several labels, for unperturbed rows; compiled.
+r"""Steps of the multiclass loss for unperturbed rows, compiled.
 
 An averaged plane of a row :math:`x` with label :math:`c` is an element of the convex hull of its planes
 and the null plane. It has a dual variable :math:`\tau_k \ge 0` for every other label, with
@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
 
 
 class LabelWork(NamedTuple):
-    """Workspace of one row: values by label, and the list and mask of the labels that compete."""
+    """Workspace of one row: values by label, and the labels that compete."""
 
     score: np.ndarray
     taus: np.ndarray

@@ -1,4 +1,4 @@
-r"""Steps on dual variables of the multiclass loss for rescaled or removed words, compiled.
+r"""Steps of the multiclass loss for rescaled or removed words, compiled.
 
 `label_steps` describes pairs of a row and a label, and the pools with their dual variables. Here each
 pair also has deviations, most of them zero. Two more pools store the others: ``words`` has the position

@@ -175,7 +175,7 @@ def _gap_and_best(kind, gain, tau, q, target, tube):
 
 
 class HingeState(RowState):
-    r"""Dual variables of the two-class hinge loss of unperturbed rows, between 0 and 1.
+    r"""Dual variables in [0, 1] of the two-class hinge loss of unperturbed rows.
 
     Each row has one averaged plane instead of a list. It consists of :math:`\tau` and a point of
     :math:`\tau` times the convex hull of S(x). The plane has the normal ``y * point`` and the offset

@@ -48,7 +48,7 @@ _EXACT = 1e-15
 
 
 class Listed(NamedTuple):
-    """Words of a row whose amounts change in a step, and workspaces; arrays with room for all words.
+    """Words of a row whose amounts change in a step, and workspaces.
 
     - `products, curvatures`: product with the weights, and curvature of the dual
     - `bases, deviations`: base and present deviation
@@ -260,7 +260,7 @@ def sweep_words(rows, losses, moves, delta, tau, mu, f, order, gaps, words, work
 
     This modifies ``delta``, ``tau``, ``mu``, ``f`` and ``gaps``. The listed words are those with a
     deviation or a large gain. Rows without ``moves.changed[i]`` have neither. The workspaces ``words``,
-    ``work`` (2 rows) and ``place`` (integers) have room for one word more than the longest row.
+    ``work`` (2 rows) and ``place`` (integers) are one word longer than the longest row.
     """
     size, gain, b, q, dev, kappa = (
         work[0], work[1], words.products, words.curvatures, words.deviations, words.amounts

@@ -507,9 +507,9 @@ BOUND: dict[type[InvarianceOracle], type[BoundOracle]] = {}
 class BoundOracle:
     """An oracle with the samples and labels of one fit.
 
-    Linear models call `worst` for losses, cutting planes and certificates. Block-coordinate solvers ask
-    `edits` for sets with dual variables of their own. Kernel models call only `changes`. Subclasses
-    implement fast paths, combinations of oracles, label-dependent sets and joint perturbations.
+    Linear models call `worst` for losses, cutting planes and certificates. Block-coordinate solvers call
+    `edits`, for special dual variables. Kernel models call only `changes`. Subclasses implement fast
+    paths, combinations of oracles, label-dependent sets and joint perturbations.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Sets of allowed word edits, their worst elements, and the bound oracle of word edits."""
+"""Sets of word edits, their worst elements, and their bound oracle."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...utils.jit import LEAN, LEAN_FAST, njit
-from ...utils.ties import TIES, best_first
+from ...utils.matrices import TIES, best_first
 
 # Maximum number of interpolated cuts in `largest`. Later cuts are elements, so that the search ends.
 _GUESSES = 12
@@ -43,7 +43,7 @@ class Moves(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """Allowed edits of words, as in `WordEdits`; without values, no word may be added."""
+    """Fields of `WordEdits`; without values, no word may be added."""
 
     most: int
     low: float
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
 
 class Maxima(NamedTuple):
-    """Results of `worst_edits`, (n,): largest scores, bounds of ``<|v|, |z|>``, and grades."""
+    """Largest scores of rows (n,), bounds of ``<|v|, |z|>``, and grades."""
 
     values: np.ndarray
     sizes: np.ndarray
@@ -89,7 +89,7 @@ class Maxima(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """Edited entries (nnz,), and added words (n, K) with their numbers (n,); empty if not wanted."""
+    """Edited entries (nnz,), added words (n, K) and their numbers (n,); may be empty."""
 
     data: np.ndarray
     added: np.ndarray
@@ -420,7 +420,7 @@ def label_maxima(rows, table, codes, K, low, high, found, work, guess):
 
 @njit(**LEAN)
 def moves_of(moves, i, mu, recent):
-    """Return the edits of a row, none outside ``changed``, and a guess of its K-th gain.
+    """Return the allowed edits of a row, and a guess of its K-th gain.
 
     Without an earlier update, the guess is the K-th gain of the row before.
     """
@@ -468,7 +468,7 @@ def _largest_bound(bound):
 
 @njit(**LEAN_FAST)
 def margin_against(rows, i, W, k, products):
-    """Write the contribution of each word to the margin against label ``k``; return the margin."""
+    """Write the parts of the margin against label ``k``; return the margin."""
     indptr, indices, data, codes, _, intercept = rows
     start, truth, last = indptr[i], codes[i], W.shape[0] - 1
     total = 0.0
@@ -484,7 +484,7 @@ def margin_against(rows, i, W, k, products):
 
 @njit(**LEAN)
 def worst_label(rows, i, W, edits, work, size, n_always, average, best, threshold):
-    """Evaluate labels, the largest bound first, until no other label can have a larger violation.
+    """Evaluate labels, the largest bound first, until none can be worse.
 
     Labels with a violation above ``average`` become active. Returns the number of active labels, the
     largest violation, and the K-th largest gain of its label.
