@@ -41,6 +41,12 @@ class WordState(HingeState):
         # Width of the workspaces of `sweep_words`.
         self.width = longest_row(self.X.indptr) + 1
         self.moves = edits.moves(self.width, edits.changed)
+        self.entries = csr_arrays(self.X)
+        self.workspace = (
+            listed(self.width, self.moves.drop, self.moves.grow),
+            np.empty((2, self.width)),
+            np.empty(self.width, dtype=np.int64),
+        )
 
     @staticmethod
     def refuses(case: Case) -> str:
@@ -52,9 +58,8 @@ class WordState(HingeState):
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         sweep_words(
-            csr_arrays(self.X), self.losses, self.moves, self.delta, self.taus, self.mu, f, order,
-            self.gaps, listed(self.width, self.moves.drop, self.moves.grow),
-            np.empty((2, self.width)), np.empty(self.width, dtype=np.int64),
+            self.entries, self.losses, self.moves, self.delta, self.taus, self.mu, f, order,
+            self.gaps, *self.workspace,
         )  # fmt: skip
 
     def arrays(self) -> Arrays:
