@@ -64,7 +64,7 @@ def dual_state(term: Term, space: Space, rng: np.random.Generator, plane_tol: fl
 def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]:
     """Return the reasons why dual states do not support a term and a space, by name.
 
-    Supported states are left out. No dual state is created, but the oracle's in-hull steps are.
+    Supported states are left out. No dual state is created.
     """
     case = Case(term, space, plane_tol)
     reasons = {name: state.refuses(case) for name, state in TABLE.items()}

@@ -108,16 +108,16 @@ def place_in(slots, used, i, size):
 
 
 @njit(**LEAN)
-def _threshold(work, size, mass, score, curve):
-    """Return t such that ``max(0, mass * curve + score - t)`` adds up to `curve` (Michelot)."""
+def _threshold(work, size, tau, score, curve):
+    """Return t such that ``max(0, tau * curve + score - t)`` adds up to `curve` (Michelot)."""
     total, active = 0.0, size
     for t in range(size):
-        total += mass[work[t]] * curve + score[work[t]]
+        total += tau[work[t]] * curve + score[work[t]]
     cut = (total - curve) / active
     while True:
         total, count = 0.0, 0
         for t in range(size):
-            value = mass[work[t]] * curve + score[work[t]]
+            value = tau[work[t]] * curve + score[work[t]]
             if value > cut:
                 total += value
                 count += 1
@@ -217,19 +217,19 @@ def sweep_labels(rows, weights, squares, pairs, W, order, gaps, full, workspace)
 
 
 @njit(**LEAN)
-def _store(pairs, i, work, size, mass, truth, full):
+def _store(pairs, i, work, size, taus_by_label, truth, full):
     """Store the labels of a row; if ``full``, only those with a positive tau."""
     slots, labels, taus, used = pairs
     count, total = 0, 0.0
     for t in range(size):
-        count += work[t] != truth and (mass[work[t]] > 0 or not full)
-        total += mass[work[t]]
-    total -= mass[truth]
+        count += work[t] != truth and (taus_by_label[work[t]] > 0 or not full)
+        total += taus_by_label[work[t]]
+    total -= taus_by_label[truth]
     at = place_in(slots, used, i, count)
     for t in range(size):
         k = work[t]
-        if k != truth and (mass[k] > 0 or not full):
-            labels[at], taus[at] = k, mass[k] / max(total, 1.0)
+        if k != truth and (taus_by_label[k] > 0 or not full):
+            labels[at], taus[at] = k, taus_by_label[k] / max(total, 1.0)
             at += 1
 
 

@@ -7,7 +7,7 @@ At most :math:`K` entries (words) of a sparse row :math:`x` may change. Each is 
 .. math:: \ell(w) = \max\bigl(0, 1 - \min_{z \in S(x)} y \langle w, z\rangle\bigr).
 
 An averaged plane is an element of the convex hull of the planes of this maximum and the null plane. It
-has a dual variable :math:`\tau \in [0, 1]` ("level" in code) and a deviation :math:`\delta_j` per word:
+has a dual variable :math:`\tau \in [0, 1]` and a deviation :math:`\delta_j` per word:
 
 .. math:: a = y\, x \circ (\tau + \delta), \quad
    \delta_j = -(1-l)\kappa_j \text{ or } (u-1)\kappa_j, \quad
@@ -255,10 +255,10 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**LEAN)
-def sweep_words(rows, losses, moves, delta, tau, mu, f, order, gaps, words, work, place):
+def sweep_words(rows, losses, moves, delta, taus, mu, f, order, gaps, words, work, place):
     """Update the block of each row in ``order``.
 
-    This modifies ``delta``, ``tau``, ``mu``, ``f`` and ``gaps``. The listed words are those with a
+    This modifies ``delta``, ``taus``, ``mu``, ``f`` and ``gaps``. The listed words are those with a
     deviation or a large gain. Rows without ``moves.changed[i]`` have neither. The workspaces ``words``,
     ``work`` (2 rows) and ``place`` (integers) are one word longer than the longest row.
     """
@@ -274,7 +274,7 @@ def sweep_words(rows, losses, moves, delta, tau, mu, f, order, gaps, words, work
         gaps[i] = 0.0
         if c == 0:
             continue
-        start, stop, level = indptr[i], indptr[i + 1], tau[i]
+        start, stop, tau = indptr[i], indptr[i + 1], taus[i]
         length, count, above, deviations = stop - start, 0, 0, delta[start:stop]
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
         top, threshold = 0.0, 0.0
@@ -297,7 +297,7 @@ def sweep_words(rows, losses, moves, delta, tau, mu, f, order, gaps, words, work
         if intercept:
             b0 += signs[i] * f[last]
             q0 += c
-        violation, inner = 1.0 - (b0 - top), level * b0
+        violation, inner = 1.0 - (b0 - top), tau * b0
         for t in range(count):
             j = place[t]
             x = data[start + j]
@@ -306,19 +306,19 @@ def sweep_words(rows, losses, moves, delta, tau, mu, f, order, gaps, words, work
             b0 -= b[t]
             q0 -= q[t]
             place[t] = start + j
-        gap = (violation if violation > 0 else 0.0) - level + inner
+        gap = (violation if violation > 0 else 0.0) - tau + inner
         gaps[i] = 0.0 if gap < 0 else c * gap
         mu[i] = threshold
         if gap <= 0:
             continue
-        block = Block(level, 1.0, violation, gap, c * square[i], b0, q0, threshold, K)
+        block = Block(tau, 1.0, violation, gap, c * square[i], b0, q0, threshold, K)
         gamma, new = step_block(block, words, count)
         if gamma == 0.0:
             continue
-        tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
+        taus[i] = new if gamma == 1.0 else tau + gamma * (new - tau)
         move_words(
-            indices, data, delta, start, stop, place, count, tau[i] - level, kappa, gamma,
+            indices, data, delta, start, stop, place, count, taus[i] - tau, kappa, gamma,
             c * signs[i], f,
         )  # fmt: skip
         if intercept:
-            f[last] += c * signs[i] * (tau[i] - level)
+            f[last] += c * signs[i] * (taus[i] - tau)

@@ -1,6 +1,6 @@
 """Table of special bound oracles (fast paths) by the exact class of the oracle.
 
-A class in this table may override `BoundOracle.worst`, have in-hull steps or describe its edits.
+A class in this table may override `BoundOracle.worst` or describe its edits or boxes for dual states.
 Subclasses of these oracles are not in the table, so their own methods are used.
 """
 

@@ -37,7 +37,7 @@ class ThirdPartyOracle(BoundOracle):
     """A bound oracle of a third-party class, with validated answers.
 
     Types, shapes and values are checked, in at most one pass over an answer. Errors have the oracle's
-    class, the method, and the required and the actual value. Other methods, such as `worst` and `hull`,
+    class, the method, and the required and the actual value. Other methods, such as `worst` and `edits`,
     are not used: they might belong to another set, if the class inherits them.
 
     Shapes: `X` (n_samples, n_features), `y` (n_samples,).
