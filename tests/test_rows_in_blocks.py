@@ -750,6 +750,8 @@ class TestMemoryLimit:
         folder = Path(store._folder.name)
         assert [path.name for path in folder.iterdir()] == ["block-0"]
         assert len(store[0]["taus"]) == 5
+        assert 0 in store
+        assert 1 not in store
         del store
         gc.collect()
         assert not folder.exists()

@@ -50,6 +50,10 @@ class PackedStore:
         """Number of bytes in files."""
         return sum(self._written)
 
+    def __contains__(self, number: int) -> bool:
+        """Return whether a block has a packed state, without reading its file."""
+        return self._written[number] > 0 or self._held[number] is not None
+
     def __getitem__(self, number: int) -> Any:
         if not self._written[number]:
             return self._held[number]
@@ -153,17 +157,17 @@ class BlockState(DualState):
     def _states(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield the strips and the dual state of each block."""
         for strips, part in zip(self.groups, self.term.parts(self.groups), strict=True):
-            planes = self.packed[len(self.term.strips) + strips[0]]
-            if self.packed[strips[0]] is None:
+            place_of_planes = len(self.term.strips) + strips[0]
+            if strips[0] not in self.packed:
                 state = self._state(part)
                 if self.earlier is not None:
                     arrays, f = self.earlier
                     state.start(take_rows(arrays, self.term.rows_in(strips)), f)
-            elif planes is None:
+            elif place_of_planes not in self.packed:
                 state = self._state(part, join_rows([self.packed[strip] for strip in strips]))
             else:
                 state = self._state(part)
-                state.unpack(planes)
+                state.unpack(self.packed[place_of_planes])
             yield strips, state
 
     def _pack(self, strips: np.ndarray, state: Any) -> Arrays:
@@ -283,9 +287,7 @@ class BlockState(DualState):
 
     def arrays(self) -> Arrays:
         earlier = {} if self.earlier is None else self.earlier[0]
-        visited = np.array(
-            [k for k in range(len(self.term.strips)) if self.packed[k] is not None], dtype=int
-        )
+        visited = np.array([k for k in range(len(self.term.strips)) if k in self.packed], dtype=int)
         if len(visited) == 0:
             return earlier
         found, rows = join_rows([self.packed[k] for k in visited]), self.term.rows_in(visited)
