@@ -22,11 +22,9 @@ from . import case as needs
 from .case import Case
 from .row_state import HingeState
 
-Array = np.ndarray
-
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
 # Maximum number of steps of Newton's method for tau.
-_LEVEL_STEPS = 60
+_TAU_STEPS = 60
 # Slope of the dual objective at which tau has converged. The objective is then too small by about the
 # square of this.
 _SETTLED = 1e-10
@@ -87,7 +85,7 @@ def _sweep_box(X, losses, boxes, variables, f, order, gaps, target, unchanged):
         # Newton's method for the root of the slope, with bisection if a step leaves the bracket. `low`
         # and `high` are outside [0, 1] as long as that end may be the solution.
         low, high, old = -1.0, 2.0, tau
-        for _ in range(_LEVEL_STEPS):
+        for _ in range(_TAU_STEPS):
             slope, curve = _box_slope(tau, target, x, radius, c)
             slope, curve = slope + 1.0 - intercept_offset - intercept_rate * tau, curve + intercept_rate
             if (tau == 1.0 and slope > 0.0) or (tau == 0.0 and slope < 0.0):
@@ -130,6 +128,8 @@ class BoxState(HingeState):
         assert case.boxes is not None
         self.boxes = case.boxes
         self.points = np.zeros(self.X.shape)
+        # Workspace, and radii of rows that may not change.
+        self.targets, self.unchanged = np.zeros((2, self.X.shape[1]))
 
     @staticmethod
     def refuses(case: Case) -> str:
@@ -138,15 +138,15 @@ class BoxState(HingeState):
             return f"{case.oracle} does not declare boxes"
         return reason
 
-    def _step(self, f: Element, order: Array, again: bool) -> None:
-        work = np.empty(self.X.shape[1]), np.zeros(self.X.shape[1])
-        boxes = self.boxes.radius, self.boxes.changed
-        variables = self.taus, self.points
-        _sweep_box(self.X, self.losses, boxes, variables, f, order, self.gaps, *work)
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        _sweep_box(
+            self.X, self.losses, (self.boxes.radius, self.boxes.changed), (self.taus, self.points), f,
+            order, self.gaps, self.targets, self.unchanged,
+        )  # fmt: skip
 
     def combination(self) -> Element:
         rates = self.losses.signs * self.losses.weights
-        f: Array = rates @ self.points
+        f: np.ndarray = rates @ self.points
         return np.append(f, rates @ self.taus) if self.losses.intercept else f
 
     def value(self, f: Element) -> tuple[float, float]:
