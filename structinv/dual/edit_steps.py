@@ -30,10 +30,7 @@ from .addition_steps import (
     read_row,
     weight_of,
 )
-from .word_steps import Block, Listed, step_block
-
-# Features of a row with a gain below this fraction of the threshold are unchanged in a visit.
-_KEEP = 0.7
+from .word_steps import KEEP, Block, Listed, step_block
 
 
 class OwnEdits(NamedTuple):
@@ -234,7 +231,7 @@ def sweep_edits(rows, losses, added, moves, cautious, u, variables, order, gaps,
                 size, stop - start, words, n_added, K, sides[mine, THRESHOLD], mu[i], drop, grow, gain,
             )  # fmt: skip
             mu[i] = threshold
-            n_own = _choose(delta, start, stop - start, size, _KEEP * threshold, drop, grow, entries)
+            n_own = _choose(delta, start, stop - start, size, KEEP * threshold, drop, grow, entries)
             listed, listed_curve = _list_own(
                 indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
                 n_own, words, n_added, couplings,

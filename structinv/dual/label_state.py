@@ -131,10 +131,8 @@ class LabelState(FocusedSweeps, DualState):
         values = np.empty(len(self.weights))
 
         def compute(part: slice) -> None:
-            rows = self.problem._replace(
-                indptr=csr_arrays(self.X, part).indptr, codes=self.problem.codes[part]
-            )
-            losses_of_labels(rows, table, values[part], np.empty(self.n_labels))
+            work = np.empty(self.n_labels)
+            losses_of_labels(self.problem.part(part), table, values[part], work)
 
         in_threads(compute, len(values), self.X.nnz * self.n_labels)
         return values

@@ -25,15 +25,12 @@ from ..oracles.words.kernels import (
 )
 from ..utils.jit import LEAN, LEAN_FAST, njit
 from .label_steps import place_in
-from .word_steps import Block, Listed, listed, step_block
+from .word_steps import KEEP, NOTHING, Block, Listed, listed, step_block
 
-# Words without a deviation are not updated if their gain is below this fraction of the K-th gain.
-_KEEP = 0.7
 # If all labels compete, at least this number of labels with a bound above the averaged violation is
 # evaluated: a fraction of all labels, up to a maximum. Maximum number of labels that become active in an
 # update.
 _EVALUATED_FRACTION, _EVALUATED, NEWCOMERS = 0.15, 16, 17
-_NOTHING = 1e-12
 
 
 class Deviations(NamedTuple):
@@ -98,7 +95,7 @@ def _step(work, t, length, edits, rate, square, limit):
     scale = 1.0 / limit
     rate, scaled_tau = rate * limit, min(tau * scale, 1.0)
     b0, q0, inner = total, rate * square, scaled_tau * total
-    count = changing(b, delta, length, drop, grow, _KEEP * threshold, place)
+    count = changing(b, delta, length, drop, grow, KEEP * threshold, place)
     for s in range(count):
         j = place[s]
         products[s], dev[s] = b[j], delta[j] * scale
@@ -287,13 +284,13 @@ def _improve(work, size, length, edits, rate, square, intercept):
         free -= tau[t]
         most = t if worst[t] > worst[most] else most
         least = t if mean[t] < mean[least] else least
-    if free <= _NOTHING and most != least and worst[most] > mean[least]:
+    if free <= NOTHING and most != least and worst[most] > mean[least]:
         _step_all(work, size, length, edits, rate, square, max(free, 0.0), intercept)
     for t in range(size):
         limit = 1.0
         for s in range(size):
             limit -= tau[s] if s != t else 0.0
-        if limit <= _NOTHING or (tau[t] == 0 and worst[t] <= 0):
+        if limit <= NOTHING or (tau[t] == 0 and worst[t] <= 0):
             continue
         for j in range(length):
             moved[j] = delta[t, j]

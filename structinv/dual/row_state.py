@@ -180,7 +180,6 @@ class HingeState(RowState):
     Each row has one averaged plane instead of a list. It consists of :math:`\tau` and a point of
     :math:`\tau` times the convex hull of S(x). The plane has the normal ``y * point`` and the offset
     :math:`\tau`. Here, the point is :math:`\tau x`.
-
     """
 
     name = "rows"

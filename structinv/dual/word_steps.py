@@ -37,12 +37,12 @@ from ..utils.jit import LEAN, LEAN_FAST, njit
 
 # Words without a deviation are not updated if their gain is below this fraction of the row's last
 # multiplier. The step over the other words still increases the dual objective.
-_KEEP = 0.7
+KEEP = 0.7
 _NEWTON_STEPS = 5
 _BISECTIONS = 40
 # Tolerance of the dual objective for an approximate solution, as a fraction of the gain of a step.
 _LOSS = 0.05
-_NOTHING = 1e-12
+NOTHING = 1e-12
 # Tolerance of the dual objective for an exact solution.
 _EXACT = 1e-15
 
@@ -169,7 +169,7 @@ def _solve(tau, mu, block, rest, q0, words, count, slack):
             if not no_slope:
                 mu += (excess + dm_mu * (tau - old)) / slope
                 mu = 0.0 if mu < 0.0 else mu
-            fixed = tau < _NOTHING
+            fixed = tau < NOTHING
         if fixed:
             tau = start
             for t in range(count):
@@ -194,14 +194,14 @@ def step_block(block, words, count):
     rest_product, first_tau, curvature = b0 - q0 * tau, tau, q0
     for t in range(count):
         h[t] = b[t] - q[t] * (base[t] * tau + dev[t])
-    if tau <= _NOTHING:
+    if tau <= NOTHING:
         # Estimate of tau for an inactive row, if all words with large gains are edited.
         for t in range(count):
             rate = drop[t] if b[t] > 0 else -grow[t]
             phi = base[t] - cap[t] * rate if rate * b[t] >= threshold else base[t]
             curvature += q[t] * phi * phi
         first_tau = violation / curvature if violation < curvature else 1.0
-        if first_tau <= _NOTHING:
+        if first_tau <= NOTHING:
             return 0.0, tau
     fraction = gap / (4.0 * size)
     slack = _LOSS * gap * (fraction if fraction < 1.0 else 1.0)
@@ -280,7 +280,7 @@ def sweep_words(rows, losses, moves, delta, taus, mu, f, order, gaps, words, wor
         top, threshold = 0.0, 0.0
         if changed[i]:
             # The K-th gain changes little between updates, so words far below it are skipped.
-            cut = _KEEP * mu[i]
+            cut = KEEP * mu[i]
             if cut > 0:
                 count = changing(size, deviations, length, drop, grow, cut, place)
                 for t in range(count):
@@ -292,7 +292,7 @@ def sweep_words(rows, losses, moves, delta, taus, mu, f, order, gaps, words, wor
                 above = length
             top, threshold = largest(gain, above, K, mu[i])
             if above == length:
-                count = changing(size, deviations, length, drop, grow, _KEEP * threshold, place)
+                count = changing(size, deviations, length, drop, grow, KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
             b0 += signs[i] * f[last]

@@ -271,7 +271,8 @@ class BoundEdits(BoundOracle):
     def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Return the largest score gain of each label over S(x), (n, n_labels)."""
         n_labels, longest = table.shape[1], longest_row(rows.indptr)
-        maxima, factors = np.empty((len(codes), n_labels)), self._factors
+        maxima, edits = np.empty((len(codes), n_labels)), self.word_edits
+        factors = min(edits.max_changes, table.shape[0]), edits.low, edits.high
 
         def maximize(part: slice) -> None:
             work = np.empty((n_labels, longest)), np.zeros(n_labels)
@@ -290,12 +291,6 @@ class BoundEdits(BoundOracle):
         weights, offsets = np.ravel(table), np.repeat(labels - codes, sizes)
         products = (weights.take(places + offsets) - weights.take(places)) * rows.data
         return self._as_given(with_data(rows, self.word_edits.worst_of_products(rows, products)))
-
-    @property
-    def _factors(self) -> tuple[int, float, float]:
-        """Maximum number of rescaled words of a row, and the smallest and the largest factor."""
-        edits = self.word_edits
-        return min(edits.max_changes, self.X.shape[1]), edits.low, edits.high
 
     def edits(self) -> RowEdits:
         edits, rows = self.word_edits, self.words
@@ -318,10 +313,9 @@ def word_losses(rows: LabelRows, moves: Moves, near: np.ndarray, table: np.ndarr
     losses, capacity = np.empty(n_rows), longest_row(rows.indptr) + 1
 
     def compute(part: slice) -> None:
-        in_part = rows._replace(indptr=rows.indptr[part.start : part.stop + 1], codes=rows.codes[part])
         allowed = moves._replace(changed=moves.changed[part])
         work = competitors(1, capacity, n_labels)
-        label_losses(in_part, allowed, near[part], table, losses[part], work)
+        label_losses(rows.part(part), allowed, near[part], table, losses[part], work)
 
     in_threads(compute, n_rows, len(rows.data) * n_labels)
     return losses

@@ -111,6 +111,11 @@ class LabelRows(NamedTuple):
     cost: np.ndarray
     intercept: bool
 
+    def part(self, rows: slice) -> LabelRows:
+        """Return some consecutive rows."""
+        indptr = self.indptr[rows.start : rows.stop + 1]
+        return self._replace(indptr=indptr, codes=self.codes[rows])
+
 
 class Competitors(NamedTuple):
     """Workspace: the labels that compete in one row.
