@@ -64,8 +64,8 @@ class Task:
     def f1(self, objective: Objective, f: np.ndarray) -> float:
         """On the other sentences."""
         scores = products(self.others, objective.space.table(f))
-        labels = objective.terms[0].labels
-        codes = labels.predict(scores, objective.space.pairwise(f), self.other_layout)
+        bound_structure = objective.terms[0].bound_structure
+        codes = bound_structure.predict(scores, objective.space.pairwise(f), self.other_layout)
         found = np.split(self.classes[codes], self.other_layout.starts[1:-1])
         return 100.0 * span_scores(self.truth, found)["all"]["f1-score"]
 

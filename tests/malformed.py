@@ -479,7 +479,7 @@ def _ask(case: Case, damage: Damage, X: np.ndarray, y: np.ndarray) -> float | No
     labels = y if case.sound == "binary" else np.arange(N) % 3
     sound = Binary() if case.sound == "binary" else Multiclass()
     term = WorstCase(X, labels, Shrinkings(), SpoiltStructure(damage, sound))
-    space = ExplicitSpace(D, term.labels.n_outputs)
+    space = ExplicitSpace(D, term.bound_structure.n_outputs)
     stop = Gap(1e-3) | Iterations(200)
     return float(solve(Objective(space, [term]), FrankWolfe(), stop, random_state=0).primal)
 

@@ -248,7 +248,7 @@ def test_forbidden_labelings_are_left_out():
     setting = SETTINGS["allowed"]
     earlier = solve(objective(intercept=True), FrankWolfe(), Gap(1e-6), random_state=0)
     problem = objective(**setting)
-    bound, arrays = problem.terms[0].labels, earlier.dual_variables[0]
+    bound, arrays = problem.terms[0].bound_structure, earlier.dual_variables[0]
     blocks = np.repeat(np.arange(len(LENGTHS)), arrays["labelings.counts"])
     layout = bound.layout.take(blocks)
     assert not np.all(bound.structure.allows(arrays["positions.labels"], layout, LABELS))
@@ -260,7 +260,7 @@ def test_forbidden_labelings_are_left_out():
 
 def test_true_labelings_have_no_dual_variable():
     problem = objective()
-    state, codes = state_of(problem), problem.terms[0].labels.codes
+    state, codes = state_of(problem), problem.terms[0].bound_structure.codes
     arrays = {
         **state.arrays(),
         "labelings.counts": np.array([1, 0, 0, 0]),

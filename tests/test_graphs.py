@@ -316,7 +316,7 @@ def test_training_reaches_the_optimum(oracle, relaxed):
     for solver in (FrankWolfe(), SVMStruct()):
         structure = Graph("relaxed" if relaxed else "exact", tol=1e-9, max_steps=20_000)
         term = WorstCase(X, y, oracle, structure, 2.0, layout=layout)
-        space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
+        space = ExplicitSpace(3, LABELS, n_pairwise=term.bound_structure.n_pairwise)
         found = solve(Objective(space, [term]), solver, Gap(1e-7), random_state=0)
         assert found.status is Status.CONVERGED
         assert found.primal == pytest.approx(best, rel=1e-6)
@@ -328,11 +328,14 @@ def test_training_reaches_the_optimum(oracle, relaxed):
 def test_planes_of_fractional_labels_bound_the_loss():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=1e-9, max_steps=20_000), layout=layout)
-    space, rng = (ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise), np.random.default_rng(0))
+    space, rng = (
+        ExplicitSpace(3, LABELS, n_pairwise=term.bound_structure.n_pairwise),
+        np.random.default_rng(0),
+    )
     f, g = rng.standard_normal((2, space.size))
     # Ends that had better differ, all round a cycle.
     f[-2 * LABELS**2 : -(LABELS**2)] = 0.0
-    term.labels.layout.edge_features[:] = 1.0
+    term.bound_structure.layout.edge_features[:] = 1.0
     f[-(LABELS**2) :] = -5.0 * np.eye(LABELS).ravel()
     planes = term.planes(space, f)
     (asked,) = term._answers(space, f, slice(None), True)[-1]
@@ -509,7 +512,7 @@ def test_check_structure_finds_invalid_fractions():
 def test_status_explains_loose_bounds():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=0.5, max_steps=1), 2.0, layout=layout)
-    space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
+    space = ExplicitSpace(3, LABELS, n_pairwise=term.bound_structure.n_pairwise)
     found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.outcome == "oracle too coarse on the relaxed loss"
     assert "lower tol of the structure" in found.advice
@@ -545,7 +548,7 @@ def test_planes_of_joint_perturbations_attain_relaxed_values():
     layout = GraphLayout.of_graphs([4] * 3, [[(u, v) for v in range(4) for u in range(v)]] * 3)
     X, y = rng.standard_normal((12, 3)), rng.integers(LABELS, size=12)
     term = WorstCase(X, y, Shared(Turns()), Graph("relaxed"), layout=layout)
-    space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
+    space = ExplicitSpace(3, LABELS, n_pairwise=term.bound_structure.n_pairwise)
     for _ in range(30):
         f = rng.standard_normal(len(space.zeros()))
         reached = term.values(space, f)[1]

@@ -117,7 +117,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
     for seed in range(3):
         this, f = line_function(kernel, setting, seed=seed, cache_mb=cache_mb)
         term = this.terms[0]
-        competitors = term.labels.competitors()
+        competitors = term.bound_structure.competitors()
         worst = this.space.worst(f, term.bound, ALL_ROWS, competitors)
         members, cover = LINE.dense(setting.X), LINE.changes(setting.X).members()
         true, grid = (
@@ -151,7 +151,7 @@ def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
     setting, kernel = SETTING[setting], Matern(2.0, 2.5)
     this, f = line_function(kernel, setting, LINE.only_for([1]))
     term, cover = this.terms[0], LINE.changes(setting.X)
-    competitors = term.labels.competitors()
+    competitors = term.bound_structure.competitors()
     worst = this.space.worst(f, term.bound, ALL_ROWS, competitors)
     used = f.support()
     atoms, beta = this.space.atoms.points(used), f.coefficients[used]

@@ -139,7 +139,7 @@ def test_solutions_are_a_warm_start(setting, solver):
 def test_members_and_labels_that_do_not_exist_are_left_out():
     problem = objective(SOME.oracle, SETTING["multiclass"])
     state = state_of(problem)
-    codes = problem.terms[0].labels.codes
+    codes = problem.terms[0].bound_structure.codes
     wrong = (codes + 1) % state.n_labels
     ones = np.ones(len(codes), dtype=int)
     for numbers, labels in [

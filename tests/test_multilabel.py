@@ -83,7 +83,7 @@ def problem(oracle, pairwise, *, sparse=False, space=ExplicitSpace):
     codes, layout = positions(y)
     rows = sp.csr_matrix(X) if sparse else X
     term = OneChange(rows, codes, oracle, Multilabel(pairwise), WEIGHTS, layout=layout, cost=COST)
-    return Objective(space(FEATURES, SIZE, n_pairwise=term.labels.n_pairwise), [term])
+    return Objective(space(FEATURES, SIZE, n_pairwise=term.bound_structure.n_pairwise), [term])
 
 
 def pairs_of(labels, edges):
@@ -137,7 +137,7 @@ def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
     """Of every set of labels what it has more than the true one, cost and grade included, by change."""
     space, term = problem.space, problem.terms[0]
     W, pairwise = space.weights(f), space.pairwise(f)
-    structure = term.labels.structure
+    structure = term.bound_structure.structure
     edges = np.zeros((0, 2), dtype=int) if structure.edges is None else structure.edges_
     found = {}
     for labels in product([0, 1], repeat=len(truth)):
@@ -200,7 +200,7 @@ def test_certificates_equal_enumeration(oracle, pairwise, most, monkeypatch):
     given = problem(oracle, pairwise)
     f = solve(given, FrankWolfe(), Gap(1e-3), random_state=0).f
     monkeypatch.setattr("structinv.terms.one_change.MOST_LABELS", most)
-    labels = given.terms[0].labels
+    labels = given.terms[0].bound_structure
     X, y = data()
     found = labels_worst_change(given.space, f, oracle, labels, X)
     proven = found.certificate()

@@ -169,7 +169,7 @@ def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, column
     arrays = {
         "pairs.counts": np.ones(n, dtype=int),
         "pairs.members": np.zeros(n, dtype=int),
-        "pairs.labels": 1 - term.labels.codes,
+        "pairs.labels": 1 - term.bound_structure.codes,
         "pairs.alphas": np.full(n, 0.5),
     }
     state.start(arrays, this.space.zeros())

@@ -627,7 +627,7 @@ class TestSources:
         # Blocks of 100 rows.
         term = objective(X, y, Box(0.1)).terms[0]
         term = BlockwiseTerm(
-            rows, term.part, term.labels, term.weights, BlockSizes(values=100 * X.shape[1])
+            rows, term.part, term.bound_structure, term.weights, BlockSizes(values=100 * X.shape[1])
         )
         reads.clear()
         case = Case(term, ExplicitSpace(X.shape[1]))

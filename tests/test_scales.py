@@ -179,7 +179,9 @@ def rows_of(name):
 
 def worst_case(X, y, oracle, intercept=True, weights=1.0):
     term = WorstCase(X, y, oracle, Binary() if len(np.unique(y)) == 2 else Multiclass(), weights)
-    return Objective(ExplicitSpace(X.shape[1], term.labels.n_outputs, intercept=intercept), [term])
+    return Objective(
+        ExplicitSpace(X.shape[1], term.bound_structure.n_outputs, intercept=intercept), [term]
+    )
 
 
 def assert_solved(problem, gap=1e-3, iterations=ENOUGH):

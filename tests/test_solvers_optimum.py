@@ -401,6 +401,6 @@ def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
     monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 5)
     del asked[:]
     np.testing.assert_array_equal(term.values(space, f), [upper, attained])
-    assert len(asked) == term.labels.n_labels - 1
+    assert len(asked) == term.bound_structure.n_labels - 1
     planes = term.planes(space, f)
     np.testing.assert_allclose(upper, planes.upper, rtol=1e-12)

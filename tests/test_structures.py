@@ -231,7 +231,7 @@ def test_planes_do_not_depend_on_directions_per_call(monkeypatch, structure, at_
     X, y = rng.standard_normal((30, FEATURES)), rng.integers(LABELS, size=30)
     layout = None if structure.rowwise else Layout.of_lengths([5] * 6)
     term = WorstCase(X, y, FDrop(1), structure, layout=layout)
-    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=term.labels.n_pairwise)
+    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=term.bound_structure.n_pairwise)
     f = rng.standard_normal(space.size)
     monkeypatch.setattr("structinv.oracles.query.WEIGHTS_AT_ONCE", at_once * FEATURES)
     planes = term.planes(space, f)
@@ -244,7 +244,7 @@ def test_portions_count_rows(monkeypatch):
     term = WorstCase(X, y, FDrop(1), Sequence(), weights, layout=Layout.of_lengths(lengths))
     parts = [np.arange(len(lengths))[part] for part in term.portions()]
     assert [part.tolist() for part in parts] == [[0, 1], [2], [3]]
-    assert [part.tolist() for part in term.labels.portions(np.array([3, 1, 0, 2]), 4)] == [
+    assert [part.tolist() for part in term.bound_structure.portions(np.array([3, 1, 0, 2]), 4)] == [
         [3, 1], [0], [2],
     ]  # fmt: skip
 

@@ -130,7 +130,7 @@ def test_weights_of_some_rows_may_be_zero(name, weight):
 def test_the_state_is_a_sum_of_planes_after_every_sweep(name, loss):
     problem, (edits, changed) = objective(ORACLES[name], loss, weights=0.5), changes_of(ORACLES[name])
     term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
-    X, signs = term.bound.X.toarray(), 2 * term.labels.codes - 1
+    X, signs = term.bound.X.toarray(), 2 * term.bound_structure.codes - 1
     for _ in range(4):
         state.sweep(f)
         before, f = f, state.combination()

@@ -51,13 +51,13 @@ class Case:
     @cached_property
     def signs(self) -> np.ndarray:
         """Sign of the label of each row."""
-        return np.where(self.term.labels.codes == 1, 1.0, -1.0)
+        return np.where(self.term.bound_structure.codes == 1, 1.0, -1.0)
 
     @cached_property
     def others(self) -> np.ndarray:
         """Cost of the wrong label of each row."""
-        labels = self.term.labels
-        costs: np.ndarray = labels.competitors().cost_of(1 - labels.codes)
+        bound_structure = self.term.bound_structure
+        costs: np.ndarray = bound_structure.competitors().cost_of(1 - bound_structure.codes)
         return costs
 
     @cached_property
@@ -147,7 +147,9 @@ def worst_margin(case: Case) -> str:
 def worst_case_of_rows(case: Case) -> str:
     """Require the worst-case loss of single rows."""
     reason = _of_class(case.term, WorstCase, "the term is not a worst-case loss")
-    if not reason and (not case.term.labels.structure.rowwise or case.term.labels.n_pairwise):
+    if not reason and (
+        not case.term.bound_structure.structure.rowwise or case.term.bound_structure.n_pairwise
+    ):
         reason = "its examples have several rows, or pairwise weights"
     return reason
 
@@ -163,9 +165,9 @@ def worst_case_of_examples(case: Case) -> str:
     reason = _of_class(term, WorstCase, "the term is not a worst-case loss")
     if reason:
         return reason
-    if not term.labels.functions.are_one_each:
+    if not term.bound_structure.functions.are_one_each:
         return "labels do not have one function each"
-    if term.labels.slack:
+    if term.bound_structure.slack:
         return "rescaling is 'slack'"
     if term.relaxed:
         return "labelings are fractional"
@@ -179,14 +181,14 @@ def compiled_loss(case: Case) -> str:
 
 def two_classes(case: Case) -> str:
     """Require two classes with one function."""
-    known = type(case.term.labels.structure) is Binary
+    known = type(case.term.bound_structure.structure) is Binary
     return "" if known else "the structure is not two classes with one function"
 
 
 def chains(case: Case) -> str:
     """Require sequences of labels, for averaged planes of linear functions."""
     reason = averages_planes(case) or worst_case_of_examples(case) or linear_in_x(case)
-    if not reason and type(case.term.labels.structure) is not Sequence:
+    if not reason and type(case.term.bound_structure.structure) is not Sequence:
         return "the structure is not a sequence of labels"
     return reason
 
@@ -213,7 +215,7 @@ def hinge_of_rows(case: Case) -> str:
     """Require the hinge loss of rows of two classes; costs may be factors."""
     reason = averaged_rows(case) or two_classes(case)
     # D max(0, 1 - y f) is the two-class loss with D as a factor of the weight.
-    if not reason and not case.term.labels.slack and np.any(case.others != 1.0):
+    if not reason and not case.term.bound_structure.slack and np.any(case.others != 1.0):
         return "costs differ from 1, and rescaling is 'margin'"
     return reason
 
@@ -221,9 +223,9 @@ def hinge_of_rows(case: Case) -> str:
 def loss_of_labels(case: Case) -> str:
     """Require the joint loss of rows of several classes, and margin rescaling."""
     reason = averaged_rows(case)
-    if not reason and type(case.term.labels.structure) is not Multiclass:
+    if not reason and type(case.term.bound_structure.structure) is not Multiclass:
         return "the structure is not several classes with one function each"
-    return reason or ("rescaling is 'slack'" if case.term.labels.slack else "")
+    return reason or ("rescaling is 'slack'" if case.term.bound_structure.slack else "")
 
 
 def keeps_words(case: Case) -> str:

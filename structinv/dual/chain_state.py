@@ -118,7 +118,9 @@ class ChainState(SequenceState):
         amounts, labels = self.weights[blocks] * self._stored[4][slots], self._stored[3][places]
         codes, n_edits = self._truth[1][rows], self._changes[0]
         if len(blocks):
-            moved = self.term.labels.moved(labels.astype(np.int64), codes.astype(np.int64), layout)
+            moved = self.term.bound_structure.moved(
+                labels.astype(np.int64), codes.astype(np.int64), layout
+            )
             self.space.pairwise(f)[:] -= moved.T @ amounts
         wrong = np.flatnonzero(labels != codes)
         rows, true, other, each = rows[wrong], codes[wrong], labels[wrong], amounts[layout.owners[wrong]]

@@ -68,9 +68,9 @@ class LabelState(FocusedSweeps, DualState):
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term, self.space, self.rng = case.term, case.space, rng
         self.X = short_indices(csr(case.edits.rows))
-        labels = self.term.labels
-        codes = np.ascontiguousarray(labels.codes, dtype=np.int64)
-        cost = np.ascontiguousarray(labels.cost, dtype=np.float64)
+        bound_structure = self.term.bound_structure
+        codes = np.ascontiguousarray(bound_structure.codes, dtype=np.int64)
+        cost = np.ascontiguousarray(bound_structure.cost, dtype=np.float64)
         self.problem = LabelRows(*csr_arrays(self.X), codes, cost, self.space.intercept)
         self.weights = np.array(self.term.weights, dtype=np.float64)
         self.squares = squared_lengths(self.X)

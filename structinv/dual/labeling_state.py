@@ -58,9 +58,9 @@ class LabelingState(DualState):
         self.space: KernelSpace = case.space
         self.pool = pool = case.pool
         self.rng = rng
-        self.labels = term.labels
-        self.layout = laid_out(self.labels.layout, term.X.shape[0])
-        competitors = self.labels.competitors()
+        self.bound_structure = term.bound_structure
+        self.layout = laid_out(self.bound_structure.layout, term.X.shape[0])
+        competitors = self.bound_structure.competitors()
         self.codes, self.costs = competitors.codes, competitors.costs
         grades = listed(term.bound).grades()
         n_rows = len(self.codes)
@@ -134,7 +134,7 @@ class LabelingState(DualState):
         if not self.space.n_pairwise or not len(blocks):
             return sp.csr_matrix((len(blocks), self.space.n_pairwise))
         labels, rows, layout = self.listed(blocks, chosen)
-        return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
+        return sp.csr_matrix(self.bound_structure.moved(labels, self.codes[rows], layout))
 
     def combination(self) -> Expansion:
         rows, members, labels = np.nonzero(self.member_alphas)
@@ -188,7 +188,7 @@ class LabelingState(DualState):
 
     def _feasible(self, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """Return the dual variables of wrong and allowed labelings, at most 1 in total."""
-        structure = self.labels.structure
+        structure = self.bound_structure.structure
         allowed = [structure.allows(each, self.layout, self.n_labels) for each in labels.T]
         wrong = [self.layout.sums(each != self.codes) > 0 for each in labels.T]
         kept = np.where(np.logical_and(allowed, wrong), np.maximum(alphas, 0.0).T, 0.0).T
@@ -199,7 +199,9 @@ class LabelingState(DualState):
         totals, shares = np.zeros((len(labels), self.n_labels)), np.zeros(self.member_alphas.shape)
         np.add.at(totals, (np.arange(len(labels))[:, None], labels), alphas)
         totals[np.arange(len(labels)), self.codes] = 0.0
-        rows, members, wrong, sizes = feasible_pairs(arrays, self.pool.size, self.labels.competitors())
+        rows, members, wrong, sizes = feasible_pairs(
+            arrays, self.pool.size, self.bound_structure.competitors()
+        )
         np.add.at(shares, (rows, self.pool.distinct(rows, members), wrong), sizes)
         # Labels without members have the unperturbed row.
         shares[:, 0][shares.sum(axis=1) == 0] = 1.0
@@ -223,7 +225,7 @@ class _Batch:
         self.f = f
         self.blocks = blocks
         self.rows, self.layout = state.layout.rows(blocks), state.layout.take(blocks)
-        self.competitors: Competitors = state.labels.competitors(self.rows)
+        self.competitors: Competitors = state.bound_structure.competitors(self.rows)
         self.grades = state.grades[self.rows]
         self.weights = state.term.weights[blocks]
         self.places = state.pool.first + state.pool.numbers[self.rows]
@@ -242,7 +244,7 @@ class _Batch:
         values = self.values.reshape(shape).transpose(1, 2, 0)
         gains, costs, members = best_members(values, self.competitors, self.grades)
         found = Violations(gains, costs, gains + costs)
-        chosen = state.labels.separate(self.competitors, found, self.pairwise, self.layout)
+        chosen = state.bound_structure.separate(self.competitors, found, self.pairwise, self.layout)
         means = mean_plane_values(
             self.values, self.competitors.codes, self.competitors.costs, self.grades,
             state.member_alphas[self.rows], *self.listed, state.alphas[self.blocks], self.layout.starts,

@@ -68,7 +68,7 @@ class LinearMemberState(DualState):
         grades = self.changes.grades()
         self.grades = np.ones((1, self.size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)
-        self.gaps = np.zeros(len(term.labels.codes))
+        self.gaps = np.zeros(len(term.bound_structure.codes))
         # A few pairs (member, label) of each row, as one number, -1 for none; and their dual variables.
         self.pairs = np.full((len(self.gaps), 2), -1, dtype=np.int32)
         self.alphas = np.zeros(self.pairs.shape)
@@ -76,7 +76,7 @@ class LinearMemberState(DualState):
     @property
     def n_labels(self) -> int:
         """Number of labels of the term's structure."""
-        return self.term.labels.n_labels
+        return self.term.bound_structure.n_labels
 
     @property
     def offset(self) -> float:
@@ -87,7 +87,7 @@ class LinearMemberState(DualState):
         return self._competitors(rows).cost_of(labels) * self._grades_of(rows, members)
 
     def _competitors(self, rows: np.ndarray) -> Competitors:
-        return self.term.labels.competitors(rows)
+        return self.term.bound_structure.competitors(rows)
 
     def _grades_of(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
         return self.grades[rows if len(self.grades) > 1 else 0, members]

@@ -60,7 +60,7 @@ class MemberState(DualState):
         self.focused_share = FOCUSED_SHARE_SPARSE if plane_tol > 0 else FOCUSED_SHARE
         more = 0 if plane_tol > 0 else pool.size // MEMBERS_A_NEWCOMER
         self.newcomers = min(MOST_NEWCOMERS, 1 + more)
-        self.competitors = term.labels.competitors()
+        self.competitors = term.bound_structure.competitors()
         n_rows = len(self.competitors)
         grades = listed(term.bound).grades()
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades

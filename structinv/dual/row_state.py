@@ -307,15 +307,18 @@ class TubeState(RowState):
     variable = "slopes"
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
-        X, labels, weights = contiguous(case.term.bound.X), case.term.labels, case.term.weights
-        problem = weights, squared_lengths(X), case.space.intercept, labels.targets
-        losses = RowLosses(TUBE, -np.ones(len(weights)), *problem, float(labels.structure.epsilon))
+        X, weights = contiguous(case.term.bound.X), case.term.weights
+        bound_structure = case.term.bound_structure
+        problem = weights, squared_lengths(X), case.space.intercept, bound_structure.targets
+        losses = RowLosses(
+            TUBE, -np.ones(len(weights)), *problem, float(bound_structure.structure.epsilon)
+        )
         super().__init__(case, rng, X, losses)
 
     @staticmethod
     def refuses(case: Case) -> str:
         reason = needs.one_number_a_row(case) or needs.worst_case_of_rows(case)
-        if not reason and not isinstance(case.term.labels, BoundRegression):
+        if not reason and not isinstance(case.term.bound_structure, BoundRegression):
             return "the structure is not regression"
         return reason or needs.plain_rows(case)
 

@@ -26,7 +26,7 @@ class SequenceState(FocusedSweeps, DualState):
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
         self.space: ExplicitSpace = case.space
-        space, labels = self.space, term.labels
+        space, bound_structure = self.space, term.bound_structure
         self.rng = rng
         self.weights = term.weights
         X = csr(term.bound.X)
@@ -34,17 +34,20 @@ class SequenceState(FocusedSweeps, DualState):
             X = csr(space.with_constants(X, np.ones(X.shape[0], dtype=X.dtype)))
         X = short_indices(X)
         self._X, self._rows = X, (X.indptr, X.indices, X.data)
-        assert labels.layout is not None
-        self.layout = labels.layout
-        n_labels, barred = labels.n_labels, np.zeros((labels.n_labels + 2, labels.n_labels))
-        if labels.structure.follows_ is not None:
-            barred[:-1][~labels.structure.follows_] = -np.inf
-        codes, costs = labels.codes.astype(np.int32), labels.costs(ALL_ROWS)
+        assert bound_structure.layout is not None
+        self.layout = bound_structure.layout
+        n_labels, barred = (
+            bound_structure.n_labels,
+            np.zeros((bound_structure.n_labels + 2, bound_structure.n_labels)),
+        )
+        if bound_structure.structure.follows_ is not None:
+            barred[:-1][~bound_structure.structure.follows_] = -np.inf
+        codes, costs = bound_structure.codes.astype(np.int32), bound_structure.costs(ALL_ROWS)
         self._truth = self.layout.starts, codes, costs, barred, term.weights
         self._sizes = self.layout.lengths
         self.rows = np.flatnonzero(term.weights > 0)
-        self.gaps = np.zeros(labels.n_blocks)
-        each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, labels.n_blocks)
+        self.gaps = np.zeros(bound_structure.n_blocks)
+        each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, bound_structure.n_blocks)
         self.rows_at_once = max(1, PRODUCTS_AT_ONCE // max(1, each))
 
     @abstractmethod
@@ -103,7 +106,7 @@ class SequenceState(FocusedSweeps, DualState):
     def _start(self, arrays: Arrays, f: Element) -> int:
         # True and forbidden labelings are left out.
         counts, labels = arrays["labelings.counts"], arrays["positions.labels"]
-        n_labels = self.term.labels.n_labels
+        n_labels = self.term.bound_structure.n_labels
         lengths_fit = np.array_equal(arrays["positions.counts"], counts * self._sizes)
         if lengths_fit and len(labels) and labels.min() >= 0 and labels.max() < n_labels:
             self.gaps[:] = arrays["gaps"]
@@ -119,7 +122,7 @@ class SequenceState(FocusedSweeps, DualState):
 
     def _valid(self, blocks: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """Return the numbers of active, allowed and wrong labelings, sorted by example."""
-        bound, layout = self.term.labels, self.layout.take(blocks)
+        bound, layout = self.term.bound_structure, self.layout.take(blocks)
         wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
         sound = wrong & (alphas > 0) & bound.structure.allows(labels, layout, bound.n_labels)
         chosen: np.ndarray = np.flatnonzero(sound)[np.argsort(blocks[sound], kind="stable")]

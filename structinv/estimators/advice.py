@@ -187,14 +187,14 @@ def warn_if_uninformative(
         # Such a fit has raised a ConvergenceWarning.
         return
     term: Any = objective.terms[0]
-    scores = term.scores(objective.space, solution.f).reshape(len(term.labels.codes), -1)
-    predicted = term.labels.predict(scores, objective.space.pairwise(solution.f))
+    scores = term.scores(objective.space, solution.f).reshape(len(term.bound_structure.codes), -1)
+    predicted = term.bound_structure.predict(scores, objective.space.pairwise(solution.f))
     if np.any(predicted != predicted[0]):
         return
-    right = _share(term, predicted == term.labels.codes)
+    right = _share(term, predicted == term.bound_structure.codes)
     what = (
         f"all {len(predicted)} training rows are predicted "
-        f"{label_name(term.labels.classes[predicted[0]])} ({right:.0%} correct"
+        f"{label_name(term.bound_structure.classes[predicted[0]])} ({right:.0%} correct"
         f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
     )
     # Both a plane tolerance and perturbations can make a fit uninformative.
@@ -212,7 +212,7 @@ def warn_if_uninformative(
 
 def _share(term: WorstCase, rows: np.ndarray) -> float:
     """Return the fraction of some rows, by weight."""
-    layout, weights = term.labels.layout, term.weights
+    layout, weights = term.bound_structure.layout, term.weights
     each = weights if layout is None else np.repeat(weights, layout.lengths)
     return float(each @ rows / each.sum())
 

@@ -136,13 +136,15 @@ class Problem:
 
     def in_blocks(self, sizes: BlockSizes) -> BlockwiseTerm:
         """Return the worst-case loss of rows in blocks."""
-        labels = self.structure.bind(self.labels, self.classes, cost=self.cost, rescaling=self.rescaling)
+        bound_structure = self.structure.bind(
+            self.labels, self.classes, cost=self.cost, rescaling=self.rescaling
+        )
 
         def part(X: Matrix, rows: Rows) -> WorstCase:
             some = replace(self, rows=X, labels=self.labels[rows], weights=self.weights[rows])
             return some.worst_case()
 
-        return BlockwiseTerm(self.rows, part, labels, self.weights, sizes)
+        return BlockwiseTerm(self.rows, part, bound_structure, self.weights, sizes)
 
 
 def check_margin_loss(loss: Any, oracle: InvarianceOracle, cost: Any, rescaling: str) -> None:

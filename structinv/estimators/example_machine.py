@@ -310,11 +310,12 @@ def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
 
 def length_of_rows(term: Any) -> float:
     """Return the mean of ``C |x|^2`` over rows, per mean cost of a position."""
-    labels, layout = term.labels, term.labels.layout
+    bound_structure = term.bound_structure
+    layout = bound_structure.layout
     squares = squared_lengths(term.X)
     # Several positions of one row have the same |x|^2.
-    means = squares if labels.structure.one_row else layout.sums(squares) / layout.lengths
-    mean_largest_cost = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
+    means = squares if bound_structure.structure.one_row else layout.sums(squares) / layout.lengths
+    mean_largest_cost = float(np.mean(bound_structure.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / mean_largest_cost if mean_largest_cost > 0 else 0.0
 
 

@@ -239,7 +239,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)
         term: Any = objective.terms[0]
-        self._count(term.labels.codes[self.support_])
+        self._count(term.bound_structure.codes[self.support_])
 
     def _count(self, codes: np.ndarray) -> None:
         """Store the classes of the samples of all support vectors."""

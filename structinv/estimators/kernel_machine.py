@@ -125,7 +125,7 @@ def check_known(term: WorstCase, size: int, cache: float) -> None:
 
     Kernel values are not included, since they can be computed again.
     """
-    kept, _ = kernel_memory(term.X, size, term.labels.n_labels, cache, term.n_outputs)
+    kept, _ = kernel_memory(term.X, size, term.bound_structure.n_labels, cache, term.n_outputs)
     advice = (
         "use fewer perturbed samples or fewer rows, or decrease cache_mb, so that only support vectors "
         "are stored"

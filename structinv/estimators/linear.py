@@ -225,7 +225,7 @@ def _newton(objective: Any) -> str:
         # Newton's method needs dense planes.
         return ""
     # The ratio does not depend on the units of features and targets.
-    length, unit = float(np.mean(objective.weights * squared_lengths(term.X))), term.labels.unit
+    length, unit = float(np.mean(objective.weights * squared_lengths(term.X))), term.bound_structure.unit
     if length > LONG * unit:
         return "the mean of C |x|^2 is large"
     few = space.n_outputs == 1 and space.size <= NEWTON_WEIGHTS
@@ -235,7 +235,7 @@ def _newton(objective: Any) -> str:
         return (
             "the mean of C |x|^2 is large, and weights are few or all rows have the same perturbations"
         )
-    smooth_or_regression = isinstance(term, WorstMargin) or not term.labels.structure.labeled
+    smooth_or_regression = isinstance(term, WorstMargin) or not term.bound_structure.structure.labeled
     # States with lists of points or planes are slow for any C.
     if smooth_or_regression and issubclass(Case(term, space).chosen(), BatchedState):
         return (

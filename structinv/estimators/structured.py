@@ -458,7 +458,7 @@ class InvariantStructuredSVC(ExampleMachine):
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "set n_hashed, or renumber the features without gaps")
         return Objective(
-            ExplicitSpace(n_features, n_outputs, n_pairwise=term.labels.n_pairwise),
+            ExplicitSpace(n_features, n_outputs, n_pairwise=term.bound_structure.n_pairwise),
             [term],
         )
 
@@ -484,7 +484,7 @@ class InvariantStructuredSVC(ExampleMachine):
     def _learned_structure(self, problem: Problem, objective: Objective) -> Structure:
         """Return the output structure for the labels of all examples."""
         term: Any = objective.terms[0]
-        structure: Structure = term.labels.structure
+        structure: Structure = term.bound_structure.structure
         return structure
 
     @property

@@ -110,7 +110,9 @@ class SupportVectorMachine(KernelMachine):
         sizes, cache_mb = (term.X.shape[1], term.n_outputs), float(self.cache_mb)
         invariances = self._invariances()
         if not invariances.families:
-            space = KernelSpace(kernel, *sizes, cache_mb=cache_mb, n_pairwise=term.labels.n_pairwise)
+            space = KernelSpace(
+                kernel, *sizes, cache_mb=cache_mb, n_pairwise=term.bound_structure.n_pairwise
+            )
             return Objective(space, [term])
         parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
         system = Representers(kernel, parts, cache_mb)

@@ -218,7 +218,7 @@ def spread_of(objective: Objective) -> np.ndarray | None:
     if space.size >= MOST_WEIGHTS:
         # Return before the oracle creates a large diagonal matrix.
         return None
-    if not term.labels.structure.rowwise or term.labels.slack:
+    if not term.bound_structure.structure.rowwise or term.bound_structure.slack:
         return None
     found = term.bound.spread()
     if found is None:

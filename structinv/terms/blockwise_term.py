@@ -49,14 +49,14 @@ class BlockwiseTerm(Term):
         self,
         source: RowSource,
         part: Part,
-        labels: BoundStructure,
+        bound_structure: BoundStructure,
         weights: np.ndarray,
         sizes: BlockSizes | None = None,
     ) -> None:
         self.sizes = BlockSizes() if sizes is None else sizes
         self.source = source
         self.part = part
-        self.labels = labels
+        self.bound_structure = bound_structure
         self.weights = weights
         self.lower_bounds = np.broadcast_to(0.0, len(weights))
         self.cuts, self.strips = source.cuts(self.sizes.values), source.strips(self.sizes.values)
@@ -68,7 +68,7 @@ class BlockwiseTerm(Term):
     @property
     def n_outputs(self) -> int:
         """Number of learned functions."""
-        return self.labels.n_outputs
+        return self.bound_structure.n_outputs
 
     @property
     def oracle(self) -> Any:

@@ -76,13 +76,13 @@ class OneChangeSearch:
         space: Space,
         f: Element,
         bound: BoundOracle,
-        labels: BoundStructure,
+        bound_structure: BoundStructure,
         rows: Rows,
         codes: np.ndarray,
         costs: np.ndarray,
         pairwise: np.ndarray | None = None,
     ) -> None:
-        self.space, self.f, self.bound, self.labels = space, f, bound, labels
+        self.space, self.f, self.bound, self.bound_structure = space, f, bound, bound_structure
         self.rows, self.codes, self.costs = rows, codes, costs
         self.pairwise = space.pairwise(f) if pairwise is None else pairwise
         every = isinstance(rows, slice)
@@ -93,7 +93,7 @@ class OneChangeSearch:
 
     def against(self, codes: np.ndarray) -> OneChangeSearch:
         """Return a search on the same rows against another labeling, without costs."""
-        own = self.space, self.f, self.bound, self.labels, self.rows
+        own = self.space, self.f, self.bound, self.bound_structure, self.rows
         return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.pairwise)
 
     def worst(self, *, other: bool = False, points: bool = True) -> JointViolation:
@@ -122,9 +122,9 @@ class OneChangeSearch:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the best labelings, their score differences to `codes`, and upper bounds."""
         layout, flat = _layout(codes), codes.ravel()
-        structure = self.labels.structure
+        structure = self.bound_structure.structure
         if other:
-            found = self.labels.runner_up(potentials, flat, self.pairwise, layout)
+            found = self.bound_structure.runner_up(potentials, flat, self.pairwise, layout)
         else:
             found = decoded(structure, potentials, self.pairwise, layout)
         own = structure.score(potentials, flat, self.pairwise, layout)
@@ -215,7 +215,7 @@ class OneChangeSearch:
         if not len(self.pairwise):
             return np.zeros((len(self.codes), len(every)))
         layout = _layout(every)
-        features: Any = self.labels.structure.features(every.ravel(), layout, 2)
+        features: Any = self.bound_structure.structure.features(every.ravel(), layout, 2)
         scores = features @ self.pairwise
         own = self.codes @ (1 << np.arange(size))
         return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
@@ -301,7 +301,7 @@ class OneChangeSearch:
         """Return differences of pairwise scores between labelings and the given ones, (n,)."""
         if not len(self.pairwise):
             return np.zeros(len(labels))
-        moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
+        moved: Any = self.bound_structure.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
         return moved @ self.pairwise
 
     # Number of wrong positions.
@@ -320,23 +320,25 @@ class OneChangeSearch:
             n, s, size = values.shape
             codes, potentials = np.repeat(truth, s, axis=0), self.potentials(values)
             layout = _layout(codes)
-            best = decoded(self.labels.structure, potentials, self.pairwise, layout).labels
-            highest = self.labels.structure.score(potentials, best, self.pairwise, layout)
+            best = decoded(self.bound_structure.structure, potentials, self.pairwise, layout).labels
+            highest = self.bound_structure.structure.score(potentials, best, self.pairwise, layout)
             thresholds = highest - np.repeat(rounding, s)
-            wrong = self.labels.most_wrong(potentials, codes.ravel(), thresholds, self.pairwise, layout)
+            wrong = self.bound_structure.most_wrong(
+                potentials, codes.ravel(), thresholds, self.pairwise, layout
+            )
             return wrong.reshape(n, s).max(axis=1)
         if self.codes.shape[1] <= MOST_LABELS:
             return self._most_wrong_of_all(truth, rounding)
         potentials = self.potentials_by_position(self.single()[1])
         thresholds = self._own_score() - rounding
-        return self.labels.most_wrong(
+        return self.bound_structure.most_wrong(
             potentials, truth.ravel(), thresholds, self.pairwise, _layout(truth)
         )
 
     def _own_score(self) -> np.ndarray:
         """Return the pairwise scores of `codes`, (n,)."""
         nothing = np.zeros((self.codes.size, 2))
-        structure, layout = self.labels.structure, _layout(self.codes)
+        structure, layout = self.bound_structure.structure, _layout(self.codes)
         return structure.score(nothing, self.codes.ravel(), self.pairwise, layout)
 
     def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
@@ -421,7 +423,7 @@ class OneChange(WorstCase):
 
     def _bind_rows(self, oracle: InvarianceOracle, y: np.ndarray | None) -> None:
         # A row has several labels, so the oracle gets none.
-        layout = self.labels.layout
+        layout = self.bound_structure.layout
         if layout is None or np.ptp(layout.lengths) > 0:
             raise ValueError("layout must have the same number of positions for every row")
         self.oracle = oracle
@@ -438,7 +440,7 @@ class OneChange(WorstCase):
     @property
     def codes(self) -> np.ndarray:
         """True labels of the positions of each row, (n, L)."""
-        return self.labels.codes.reshape(self.labels.n_blocks, -1)
+        return self.bound_structure.codes.reshape(self.bound_structure.n_blocks, -1)
 
     @property
     def n_outputs(self) -> int:
@@ -466,10 +468,10 @@ class OneChange(WorstCase):
 
     def _values_of_zero(self, space: Space, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return values at the zero function, without calls of the oracle."""
-        rows, layout = self.labels.rows(blocks)
+        rows, layout = self.bound_structure.rows(blocks)
         assert layout is not None
-        costs, pairwise = self.labels.costs(rows), np.zeros(space.n_pairwise)
-        structure = self.labels.structure
+        costs, pairwise = self.bound_structure.costs(rows), np.zeros(space.n_pairwise)
+        structure = self.bound_structure.structure
         found = decoded(structure, costs, pairwise, layout)
         value = structure.score(costs, found.labels, pairwise, layout)
         return value, value
@@ -487,24 +489,24 @@ class OneChange(WorstCase):
             each = 1 << self.n_positions
         most = max(1, NUMBERS_AT_ONCE // (8 * each))
         most = most if most_rows is None else min(most, most_rows)
-        return self.labels.portions(blocks, self.n_positions * most)
+        return self.bound_structure.portions(blocks, self.n_positions * most)
 
     def _search(self, space: Space, f: Element, blocks: Rows, points: bool) -> JointViolation:
-        rows, _ = self.labels.rows(blocks)
+        rows, _ = self.bound_structure.rows(blocks)
         codes = self.codes[blocks]
-        costs = self.labels.costs(rows).reshape(*codes.shape, 2)
-        search = OneChangeSearch(space, f, self.bound, self.labels, blocks, codes, costs)
+        costs = self.bound_structure.costs(rows).reshape(*codes.shape, 2)
+        search = OneChangeSearch(space, f, self.bound, self.bound_structure, blocks, codes, costs)
         return search.worst(points=points)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         found = self._search(space, f, blocks, points=True)
         coefficients = (self.codes[blocks] - found.labels).astype(np.float64)
         moved: Any = None
-        if self.labels.n_pairwise:
-            _, layout = self.labels.rows(blocks)
+        if self.bound_structure.n_pairwise:
+            _, layout = self.bound_structure.rows(blocks)
             assert layout is not None
             own = self.codes[blocks].ravel()
-            moved = -self.labels.moved(found.labels.ravel(), own, layout)
+            moved = -self.bound_structure.moved(found.labels.ravel(), own, layout)
         normals = space.normals(found.points, coefficients, None, moved)
         return Planes(normals, found.costs, found.upper, found.gains + found.costs)
 

@@ -33,27 +33,27 @@ class ScenarioAnswer:
     chosen: Decoding
 
 
-def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[BoundOracle, ...]]:
+def scenarios_of(bound: BoundOracle, bound_structure: BoundStructure) -> list[tuple[BoundOracle, ...]]:
     """Return the scenarios of a structure's examples; see `BoundOracle.scenarios`."""
-    layout = labels.layout
+    layout = bound_structure.layout
     if layout is None or np.max(layout.lengths) == 1:
         # An example of a single row has no joint perturbations.
         return [(bound,)]
     found = bound.scenarios()
-    if any(len(levels) > 1 for levels in found) and not labels.structure.budgets:
+    if any(len(levels) > 1 for levels in found) and not bound_structure.structure.budgets:
         raise ValueError(
-            f"oracle must not be a Budget for {type(labels.structure).__name__}, which cannot divide "
-            f"edits among an example's rows, got {bound.oracle!r}"
+            f"oracle must not be a Budget for {type(bound_structure.structure).__name__}, which cannot "
+            f"divide edits among an example's rows, got {bound.oracle!r}"
         )
     return found
 
 
 def best_of(
-    chosen: list[Decoding], scenario: np.ndarray, layout: Layout, labels: BoundStructure
+    chosen: list[Decoding], scenario: np.ndarray, layout: Layout, bound_structure: BoundStructure
 ) -> Decoding:
     """Return the separation of each block's scenario, with the largest bounds of all."""
     if any(each.fractions is not None for each in chosen):
-        chosen = [labels.as_fractional(each, layout) for each in chosen]
+        chosen = [bound_structure.as_fractional(each, layout) for each in chosen]
 
     def selected_of(name: str, which: np.ndarray) -> Any:
         parts = [getattr(each, name) for each in chosen]
@@ -245,7 +245,7 @@ class WorstCase(Term):
         position_weight: ArrayLike | None = None,
     ) -> None:
         self._check_structure(structure, oracle)
-        self.labels: BoundStructure = structure.bind(
+        self.bound_structure: BoundStructure = structure.bind(
             y,
             classes,
             layout=layout,
@@ -255,15 +255,15 @@ class WorstCase(Term):
         )
         self.X = X
         self._bind_rows(oracle, y if structure.labeled else None)
-        self.weights = check_weights(weights, self.labels.n_blocks)
-        self.lower_bounds = np.zeros(self.labels.n_blocks)
-        forbidden = np.flatnonzero(~self.labels.allowed())
+        self.weights = check_weights(weights, self.bound_structure.n_blocks)
+        self.lower_bounds = np.zeros(self.bound_structure.n_blocks)
+        forbidden = np.flatnonzero(~self.bound_structure.allowed())
         if len(forbidden):
-            own, _ = self.labels.rows(forbidden[:1])
+            own, _ = self.bound_structure.rows(forbidden[:1])
+            labeling = self.bound_structure.classes[self.bound_structure.codes[own]].tolist()
             raise ValueError(
                 f"y must contain only labelings that {structure!r} allows; it forbids that of example "
-                f"{forbidden[0]}, {self.labels.classes[self.labels.codes[own]].tolist()}, and those of "
-                f"{len(forbidden) - 1} others"
+                f"{forbidden[0]}, {labeling}, and those of {len(forbidden) - 1} others"
             )
 
     def _check_structure(self, structure: Structure, oracle: InvarianceOracle) -> None:
@@ -280,8 +280,8 @@ class WorstCase(Term):
         """Bind an oracle to the rows; y are labels for the oracle, or None."""
         self.oracle = oracle
         self.bound = bind(oracle, self.X, y)
-        self.scenarios = scenarios_of(self.bound, self.labels)
-        n_labeled, n_rows = len(self.labels.codes), self.X.shape[0]
+        self.scenarios = scenarios_of(self.bound, self.bound_structure)
+        n_labeled, n_rows = len(self.bound_structure.codes), self.X.shape[0]
         if n_labeled != n_rows:
             raise ValueError(f"y must have one label per row, got {n_labeled} for {n_rows} rows")
 
@@ -308,14 +308,14 @@ class WorstCase(Term):
     @property
     def n_outputs(self) -> int:
         """Number of functions to learn, such as one per class."""
-        return self.labels.n_outputs
+        return self.bound_structure.n_outputs
 
     @property
     def dtype(self) -> np.dtype:
         return np.result_type(self.X.dtype, np.float32)
 
     def validate(self, space: Space) -> None:
-        wanted = (self.X.shape[1], self.n_outputs, self.labels.n_pairwise)
+        wanted = (self.X.shape[1], self.n_outputs, self.bound_structure.n_pairwise)
         given = (space.n_features, space.n_outputs, space.n_pairwise)
         if wanted != given:
             raise ValueError(
@@ -354,7 +354,7 @@ class WorstCase(Term):
         most = ROWS_AT_ONCE
         if sp.issparse(self.X) and not self.oracle.finite:
             # Sparse rows need less memory than dense directions, which every portion computes again.
-            most = max(1, NUMBERS_AT_ONCE // self.labels.n_labels)
+            most = max(1, NUMBERS_AT_ONCE // self.bound_structure.n_labels)
         parts = [self._value(space, f, part) for part in self._parts(ALL_ROWS, most)]
         upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
         return upper, attained
@@ -363,19 +363,19 @@ class WorstCase(Term):
         """Return values at the zero function, without calls of the oracle."""
         pairwise, found = np.zeros(space.n_pairwise), []
         for part in self._parts(ALL_ROWS):
-            rows, layout = self.labels.rows(part)
-            competitors = self.labels.competitors(rows)
+            rows, layout = self.bound_structure.rows(part)
+            competitors = self.bound_structure.competitors(rows)
             still = Violations(np.zeros(competitors.costs.shape), competitors.costs, competitors.costs)
-            found.append(self.labels.separate(competitors, still, pairwise, layout).upper)
+            found.append(self.bound_structure.separate(competitors, still, pairwise, layout).upper)
         upper = np.concatenate(found)
         return upper, upper
 
     @property
     def relaxed(self) -> bool:
-        return self.labels.relaxed
+        return self.bound_structure.relaxed
 
     def rows_of(self, blocks: Rows) -> int:
-        rows, _ = self.labels.rows(blocks)
+        rows, _ = self.bound_structure.rows(blocks)
         return count(rows, self.X.shape[0])
 
     def portions(self) -> list[Rows]:
@@ -388,28 +388,28 @@ class WorstCase(Term):
 
     def planes_of_a_block(self, space: Space) -> int:
         # Many of an example's labelings are almost the worst.
-        each = 1 if self.labels.layout is None else PLANES_OF_LABELINGS
+        each = 1 if self.bound_structure.layout is None else PLANES_OF_LABELINGS
         return each * super().planes_of_a_block(space)
 
     def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
         """Return the blocks in portions with little memory for the answers of the oracle."""
-        n_labels = self.labels.n_labels
-        if n_labels == 2 and self.labels.structure.rowwise and not self.oracle.finite:
-            return self.labels.portions(blocks, ROWS_OF_TWO_LABELS)
+        n_labels = self.bound_structure.n_labels
+        if n_labels == 2 and self.bound_structure.structure.rowwise and not self.oracle.finite:
+            return self.bound_structure.portions(blocks, ROWS_OF_TWO_LABELS)
         most = ROWS_AT_ONCE if most_rows is None else most_rows
         each = n_labels * sum(map(len, self.scenarios))
-        return self.labels.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // each)))
+        return self.bound_structure.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // each)))
 
     def _answers(
         self, space: Space, f: Element, blocks: Rows, points: bool
     ) -> tuple[Layout | None, Competitors, list[ScenarioAnswer]]:
         """Return the worst labeling in each scenario."""
-        rows, layout = self.labels.rows(blocks)
-        competitors, answers = self.labels.competitors(rows), []
+        rows, layout = self.bound_structure.rows(blocks)
+        competitors, answers = self.bound_structure.competitors(rows), []
         for levels in self.scenarios:
             each = [space.worst(f, level, rows, competitors, points) for level in levels]
             found = Violations.of_levels(each)
-            chosen = self.labels.separate(competitors, found, space.pairwise(f), layout)
+            chosen = self.bound_structure.separate(competitors, found, space.pairwise(f), layout)
             answers.append(ScenarioAnswer(each, found, chosen))
         return layout, competitors, answers
 
@@ -434,7 +434,7 @@ class WorstCase(Term):
         )
         block_gains = entries.sums(gains)
         if layout is not None and len(pairwise):
-            block_gains = block_gains + self.labels.pairwise_gain(
+            block_gains = block_gains + self.bound_structure.pairwise_gain(
                 answers.chosen, competitors.codes, pairwise, layout
             )
         scale = answers.chosen.scale
@@ -447,7 +447,7 @@ class WorstCase(Term):
         if len(answers) > 1 and layout is not None:
             attained = [self._attained(each, competitors, pairwise, layout) for each in answers]
             scenario = np.argmax(attained, axis=0)
-            chosen = best_of([each.chosen for each in answers], scenario, layout, self.labels)
+            chosen = best_of([each.chosen for each in answers], scenario, layout, self.bound_structure)
         entries = ChosenLabels.of(chosen, layout, scenario)
         reached = points_of(answers, entries, len(competitors))
         coefficients = entries.competitors_of(competitors).normals(entries.labels) * np.reshape(
@@ -473,7 +473,7 @@ class WorstCase(Term):
         """Return the pairwise part of the blocks' normals."""
         if layout is None or not len(pairwise):
             return None
-        moved: Any = self.labels.moved_by(chosen, competitors.codes, layout)
+        moved: Any = self.bound_structure.moved_by(chosen, competitors.codes, layout)
         if chosen.scale is not None:
             sparse = sp.issparse(moved)
             moved = sp.diags(chosen.scale) @ moved if sparse else moved * chosen.scale[:, None]
@@ -522,16 +522,16 @@ class WorstMargin(WorstCase):
 
         Shapes: `blocks` (n,).
         """
-        return space.worst(f, self.bound, blocks, self.labels.competitors(blocks), points)
+        return space.worst(f, self.bound, blocks, self.bound_structure.competitors(blocks), points)
 
     def gains(self, worst: Violations, blocks: Rows) -> np.ndarray:
         """Return ``u_i = -y_i f(z_i)`` at the points of the smallest margins."""
-        others = 1 - self.labels.codes[blocks]
+        others = 1 - self.bound_structure.codes[blocks]
         return worst.gains[np.arange(len(others)), others]
 
     def unit_normals(self, space: Space, worst: Violations, blocks: Rows) -> Normals:
         """Return ``y_i z_i`` at the points of the smallest margins: normals of slope 1."""
-        competitors = self.labels.competitors(blocks)
+        competitors = self.bound_structure.competitors(blocks)
         others = 1 - competitors.codes
         return space.normals(worst.points(others).points, competitors.normals(others))
 
@@ -545,7 +545,7 @@ class WorstMargin(WorstCase):
 
     def _upper(self, worst: Violations, blocks: Rows) -> np.ndarray:
         """Return upper bounds of the losses."""
-        others = 1 - self.labels.codes[blocks]
+        others = 1 - self.bound_structure.codes[blocks]
         return self.losses(worst.upper[np.arange(len(others)), others])
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
