@@ -3,63 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..utils.parameters import check_integer, check_number
 
+# Values and their cumulated probabilities.
+Table: TypeAlias = tuple[Sequence[str], np.ndarray]
+
 # Patterns with their frequencies: parts of speech of a phrase, and phrases of a sentence. A punctuation
 # mark or a conjunction between phrases is a part of speech outside all chunks.
-_PHRASES: dict[str, dict[str, float]] = {
-    "NP": {
-        "DT NN": 6,
-        "DT JJ NN": 4,
-        "DT NN NN": 3,
-        "PRP": 4,
-        "NNP": 3,
-        "NNP NNP": 3,
-        "NNS": 3,
-        "JJ NNS": 3,
-        "CD NNS": 2,
-        "NNP CC NNP": 1,
-        "DT VBG NN": 1,
-        "DT RB JJ NN": 1,
-        "DT NN CC NN": 1,
-    },
-    "GENITIVE": {"POS NN": 3, "POS JJ NN": 2, "POS NN NN": 1},
-    "VP": {
-        "VBD": 6,
-        "VBZ": 4,
-        "MD VB": 4,
-        "MD RB VB": 1,
-        "VBZ VBN": 2,
-        "VBD VBN": 2,
-        "VBZ RB VBG": 1,
-        "VBD TO VB": 2,
-        "VBZ VBN TO VB": 1,
-    },
-    "INFINITIVE": {"TO VB": 3, "RB TO VB": 1},
-    "PP": {"IN": 9, "TO": 1},
-    "ADVP": {"RB": 4, "RB RB": 1},
-    "SBAR": {"IN": 1},
-    "PRT": {"RP": 1},
+_PHRASES: dict[str, str] = {
+    "NP": "6 DT NN | 4 DT JJ NN | 3 DT NN NN | 4 PRP | 3 NNP | 3 NNP NNP | 3 NNS | 3 JJ NNS | 2 CD NNS"
+    " | 1 NNP CC NNP | 1 DT VBG NN | 1 DT RB JJ NN | 1 DT NN CC NN",
+    "GENITIVE": "3 POS NN | 2 POS JJ NN | 1 POS NN NN",
+    "VP": "6 VBD | 4 VBZ | 4 MD VB | 1 MD RB VB | 2 VBZ VBN | 2 VBD VBN | 1 VBZ RB VBG | 2 VBD TO VB"
+    " | 1 VBZ VBN TO VB",
+    "INFINITIVE": "3 TO VB | 1 RB TO VB",
+    "PP": "9 IN | 1 TO",
+    "ADVP": "4 RB | 1 RB RB",
+    "SBAR": "1 IN",
+    "PRT": "1 RP",
 }
-_SENTENCES: dict[str, float] = {
-    "NP VP NP .": 6,
-    "NP VP NP PP NP .": 6,
-    "NP PP NP VP NP .": 3,
-    "NP GENITIVE VP NP .": 3,
-    "NP VP PRT PP NP .": 2,
-    "PP NP , NP VP NP .": 3,
-    "ADVP , NP VP PP NP GENITIVE .": 2,
-    "NP VP SBAR NP VP NP .": 4,
-    "NP VP NP CC NP VP ADVP .": 3,
-    "NP VP NP INFINITIVE NP PP NP .": 3,
-    "SBAR NP VP , NP VP NP ADVP .": 2,
-    "NP VP ADVP PP NP , NP VP .": 2,
-}
+_SENTENCES = (
+    "6 NP VP NP . | 6 NP VP NP PP NP . | 3 NP PP NP VP NP . | 3 NP GENITIVE VP NP ."
+    " | 2 NP VP PRT PP NP . | 3 PP NP , NP VP NP . | 2 ADVP , NP VP PP NP GENITIVE ."
+    " | 4 NP VP SBAR NP VP NP . | 3 NP VP NP CC NP VP ADVP . | 3 NP VP NP INFINITIVE NP PP NP ."
+    " | 2 SBAR NP VP , NP VP NP ADVP . | 2 NP VP ADVP PP NP , NP VP ."
+)
 _CHUNKS = {"GENITIVE": "NP", "INFINITIVE": "VP"}
 
 # Common words come first: the k-th has a probability proportional to 1 / (k + 2). Many are in several
@@ -146,13 +119,15 @@ def make_tagged_text(
     check_integer("n_sentences", n_sentences)
     check_number("mistaken", mistaken, maximum=1.0)
     rng = check_random_state(random_state)
-    tables = {part: _zipf(words.split()) for part, words in _WORDS.items()}
+    sentence_table = _patterns(_SENTENCES)
+    phrases = {name: _patterns(patterns) for name, patterns in _PHRASES.items()}
+    words = {part: _zipf(listed.split()) for part, listed in _WORDS.items()}
     sentences, labels = [], []
     for _ in range(n_sentences):
-        tagged = _sentence(rng)
+        tagged = _sentence(sentence_table, phrases, rng)
         tokens = []
         for place, (part, _label) in enumerate(tagged):
-            word = _drawn(tables[part], rng)
+            word = _drawn(words[part], rng)
             taken = _TAKEN_FOR.get(part, part) if rng.random_sample() < mistaken else part
             tokens.append((word[:1].upper() + word[1:] if place == 0 else word, taken))
         sentences.append(tokens)
@@ -160,31 +135,33 @@ def make_tagged_text(
     return sentences, labels
 
 
-def _sentence(rng: np.random.RandomState) -> list[tuple[str, str]]:
+def _sentence(table: Table, phrases: dict[str, Table], rng: Any) -> list[tuple[str, str]]:
     """Draw parts of speech with their labels."""
     tagged = []
-    for phrase in _drawn(_table(_SENTENCES), rng).split():
-        if phrase not in _PHRASES:
+    for phrase in _drawn(table, rng).split():
+        if phrase not in phrases:
             tagged.append((phrase, "O"))
             continue
         chunk = _CHUNKS.get(phrase, phrase)
-        for place, part in enumerate(_drawn(_table(_PHRASES[phrase]), rng).split()):
+        for place, part in enumerate(_drawn(phrases[phrase], rng).split()):
             tagged.append((part, f"{'I' if place else 'B'}-{chunk}"))
     return tagged
 
 
-def _zipf(words: Sequence[str]) -> tuple[Sequence[str], np.ndarray]:
+def _zipf(words: list[str]) -> Table:
     return words, _cumulated([1.0 / (rank + 3) for rank in range(len(words))])
 
 
-def _table(patterns: dict[str, float]) -> tuple[Sequence[str], np.ndarray]:
-    return list(patterns), _cumulated(list(patterns.values()))
+def _patterns(text: str) -> Table:
+    """Return the patterns in a text, with their frequencies."""
+    pairs = [pattern.split(maxsplit=1) for pattern in text.split(" | ")]
+    return [pattern for _, pattern in pairs], _cumulated([int(number) for number, _ in pairs])
 
 
 def _cumulated(weights: Sequence[float]) -> np.ndarray:
     return np.cumsum(weights) / np.sum(weights)
 
 
-def _drawn(table: tuple[Sequence[str], np.ndarray], rng: Any) -> str:
+def _drawn(table: Table, rng: Any) -> str:
     values, cumulated = table
     return values[int(np.searchsorted(cumulated[:-1], rng.random_sample(), side="right"))]
