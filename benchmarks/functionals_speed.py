@@ -33,7 +33,6 @@ from scipy.spatial.distance import pdist
 from speed import NOW, memory_mark, take_turns
 
 from structinv.functionals import Evaluation, Gradient
-from structinv.functionals.families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Kernel, Matern, Polynomial
 from structinv.losses import Logistic, ScalarLoss, Squared, SquaredHinge
@@ -41,6 +40,7 @@ from structinv.losses.combined import Affine
 from structinv.solvers import Gap, Representer, Solution, solve
 from structinv.spaces import RepresenterSpace
 from structinv.terms import Objective, Penalty
+from structinv.terms.penalty import FamilyFunctionals
 
 LOSSES: dict[str, ScalarLoss] = {"logistic": Logistic(), "squared hinge": SquaredHinge()}
 NUS = (0.001, 0.01, 0.1)

@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 
 from structinv import RepresenterClassifier
 from structinv.functionals import Evaluation, Gradient
-from structinv.functionals.families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import EpsilonInsensitive, Hinge
@@ -33,6 +32,7 @@ from structinv.losses.combined import Affine
 from structinv.solvers import Gap, Representer, solve
 from structinv.spaces import RepresenterSpace
 from structinv.terms import Objective, Penalty
+from structinv.terms.penalty import FamilyFunctionals
 
 NUS = (0.0, 0.01, 0.1, 1.0)
 HINGE = {

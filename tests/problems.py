@@ -13,13 +13,13 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from structinv.functionals.families import Functionals
 from structinv.oracles import FiniteOracle, InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Decoding, Layout, Structure
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, Penalty, WorstCase
+from structinv.terms.penalty import Functionals
 
 from .oracle_cases import CASES, Case, D
 

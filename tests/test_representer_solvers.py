@@ -11,7 +11,6 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv.functionals import Evaluation, Folded, Gradient, Tangents
-from structinv.functionals.families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import (
@@ -42,6 +41,7 @@ from structinv.spaces import RepresenterSpace
 from structinv.structures import Binary
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, Penalty, WorstCase
+from structinv.terms.penalty import FamilyFunctionals
 
 from .covering import pairs, slow_unless
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from structinv.functionals import Gradient
-from structinv.functionals.families import FamilyFunctionals
 from structinv.kernels import Linear
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import AtomRows, KernelSpace
+from structinv.terms.penalty import FamilyFunctionals
 
 from .kernel_models import DEGREES, D, Model
 from .problems import LinearFunctionals

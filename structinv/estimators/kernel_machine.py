@@ -10,7 +10,6 @@ import numpy as np
 
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional, check_same_columns
-from ..functionals.families import FamilyFunctionals
 from ..functionals.parts import Part
 from ..functionals.representers import Representers
 from ..kernels import Kernel
@@ -27,6 +26,7 @@ from ..spaces.atoms import COLUMNS_WORTH_A_CACHE
 from ..spaces.kernel_space import PLANES_EXPECTED_OF_A_BLOCK, KernelSpace
 from ..spaces.kernel_tiles import expand
 from ..terms import Penalty, WorstCase
+from ..terms.penalty import FamilyFunctionals
 from ..utils.parameters import check_number
 from ..utils.resources import check_memory
 from .advice import named

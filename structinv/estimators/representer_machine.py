@@ -12,7 +12,6 @@ from sklearn.utils import check_array
 
 from ..functionals import Evaluation, Functional
 from ..functionals.base import BoundFunctional
-from ..functionals.families import FamilyFunctionals
 from ..functionals.fast_products import VALUES_AT_ONCE
 from ..functionals.representers import Representers
 from ..kernels import Kernel
@@ -26,6 +25,7 @@ from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from ..structures.example_blocks import check_some
 from ..terms import Objective, Penalty, Term
+from ..terms.penalty import FamilyFunctionals
 from ..utils.parameters import check_boolean, check_number
 from .base import Problem
 from .inputs import as_loss, checked_weights, flat_rows, shaped

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import brentq
 
+from ..functionals.representers import Representers
 from ..losses import ScalarLoss
 from ..losses.combined import Affine, ConcatenatedLoss
-from ..spaces.representer_space import RepresenterSystem
 from ..terms import Objective
 from ..utils.matrices import one_blas_thread
 from .base import Start
@@ -184,7 +184,7 @@ class NewtonCG(CoefficientMethod):
         return self.coefficients - self.gradient, self.functionals - self.of_gradient
 
 
-def factors_pay(system: RepresenterSystem) -> bool:
+def factors_pay(system: Representers) -> bool:
     """Return whether factors of the Gram matrix fit and cost less than products."""
     if system.size > MAX_DIRECT or not system.fits:
         return False

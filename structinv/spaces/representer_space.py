@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..kernels import Kernel
+from ..functionals.representers import Representers
 from ..utils.row_arrays import Arrays
 from .atoms import AtomRows, AtomStore
 from .base import Space
@@ -15,46 +15,6 @@ from .kernel_space import Expansion, KernelSpace
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
-
-
-class RepresenterSystem(Protocol):
-    """Interface of representers, as in `structinv.functionals.representers`."""
-
-    kernel: Kernel
-    size: int
-    cache_bytes: float
-
-    @property
-    def fits(self) -> bool:
-        """True if their Gram matrix fits into the cache."""
-
-    @property
-    def product_cost(self) -> float:
-        """Approximate number of multiplications of a product without the Gram matrix."""
-
-    def table(self) -> np.ndarray:
-        """Return their Gram matrix."""
-
-    def gram(self, rows: np.ndarray | None = None, columns: np.ndarray | None = None) -> np.ndarray:
-        """Return a part of the Gram matrix."""
-
-    def apply(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return all functionals of a sum of representers."""
-
-    def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return the values of a sum of representers at points."""
-
-    def on_points(self, points: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Return all functionals of a kernel expansion over points."""
-
-    def monomials(self, degree: int) -> np.ndarray:
-        """Return all functionals of 1 and, for degree 1, of each coordinate."""
-
-    def diagonal(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return the squared norms of the representers, or of some of them."""
-
-    def emptied(self) -> RepresenterSystem:
-        """Return the same representers without cached tables."""
 
 
 class RepresenterExpansion(Expansion):
@@ -223,7 +183,7 @@ class RepresenterSpace(KernelSpace):
 
     def __init__(
         self,
-        system: RepresenterSystem,
+        system: Representers,
         n_features: int,
         n_outputs: int = 1,
         *,
