@@ -402,7 +402,7 @@ def test_joint_perturbations_require_lists_of_planes(case):
     if joint:
         assert "plane_cache" not in refusals(made, problem.space)
         # Labels with a function each come so far as to be asked whether rows change together.
-        each = made.labels.functions.are_one_each and not made.relaxed
+        each = made.bound_structure.functions.are_one_each and not made.relaxed
         reason = worst_case_of_examples(Case(made, problem.space))
         assert "depend on each other" in reason if each else reason
 
