@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 import structinv
-from structinv.cli.warming import JOBS, Family
+from structinv.cli.warming import USES, Family
 
 from .test_cli import fail
 
 ROOT = Path(structinv.__file__).parents[1]
 
-# Does all jobs of a family and then a use of it, and prints what the use alone has machine code for.
+# Warms a family and then uses it, and prints what the use alone has machine code for.
 COMPARING = """
 import gc, warnings
-from structinv.cli.warming import JOBS
+from structinv.cli.warming import USES
 from structinv.utils.jit import _Deferred
 warnings.simplefilter("ignore")
 
@@ -28,27 +28,22 @@ def called():
         (each.__module__, each.__qualname__, str(types)) for each in found for types in each.overloads
     }}
 
-for job in JOBS:
-    if job.family == "{}":
-        job.run()
+USES["{}"]()
 warmed = called()
 {}
 print(len(warmed), sorted(called() - warmed))
 """
-# Compiles one of the jobs.
-ONE_JOB = """
-from dataclasses import replace
+# Warms the family with the fewest functions.
+ONE_FAMILY = """
 from rich.console import Console
-from structinv.cli import warming
-name = "smoothness penalties"
-warming.JOBS = tuple(job if job.name == name else replace(job, family="") for job in warming.JOBS)
-warming.warm_up(warming.Family.IMAGES, Console())
+from structinv.cli.warming import Family, warm_up
+warm_up(Family.MOLECULES, Console())
 """
-# Does that job in a new process, and counts what is compiled.
-SAME_JOB = """
-from structinv.cli.warming import JOBS
+# Uses that family in a new process, and counts what is compiled.
+SAME_FAMILY = """
+from structinv.cli.warming import USES
 from structinv.utils.jit import compiled_functions
-next(job for job in JOBS if job.name == "smoothness penalties").run()
+USES["molecules"]()
 print(compiled_functions())
 """
 WORDS = """
@@ -109,14 +104,14 @@ def test_a_use_calls_nothing_that_its_family_does_not(family, use):
 @pytest.mark.slow
 def test_a_later_process_compiles_nothing(tmp_path):
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    said = in_new_process("-c", ONE_JOB, **folder)
+    said = in_new_process("-c", ONE_FAMILY, **folder)
     assert " 0 functions" not in said
     assert str(tmp_path) in said
-    assert in_new_process("-c", SAME_JOB, **folder) == "0\n"
+    assert in_new_process("-c", SAME_FAMILY, **folder) == "0\n"
 
 
-def test_every_family_has_jobs():
-    assert {job.family for job in JOBS} == {family.value for family in Family} - {"all"}
+def test_every_family_has_uses():
+    assert USES.keys() == set(Family) - {Family.ALL}
 
 
 def test_it_refuses_where_nothing_can_be_cached(monkeypatch):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -57,85 +56,46 @@ class Family(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True)
-class Job:
-    """Fits of one family of data, independent of other jobs."""
-
-    family: str
-    name: str
-    run: Callable[[], None]
-
-
-def _use(model: Any, X: Any, y: Any, oracle: InvarianceOracle | None = None) -> None:
+def _use(model: Any, X: Any, y: Any) -> None:
     """Call the common methods of a classifier."""
     model.fit(X, y)
     model.predict(X)
-    model.certify(X, y, oracle=oracle)
-    model.certify(X, oracle=oracle)
-    model.worst_case(X[:5], y[:5], oracle=oracle)
+    model.certify(X, y)
+    model.certify(X)
+    model.worst_case(X[:5], y[:5])
 
 
-def _two_classes() -> None:
+def _words() -> None:
     X, y = make_mail_like(1000, 1000, random_state=0)
-    oracles: Iterable[InvarianceOracle] = (Identity(), FDrop(5), FScale(5, low=0.0, high=2.0))
-    for rows in (X, X[:200, :300].toarray()):
-        for oracle in oracles:
-            _use(InvariantLinearSVC(oracle, C=0.01, random_state=0), rows, y[: rows.shape[0]], FDrop(3))
-        other = LogisticRegression().fit(rows, y[: rows.shape[0]])
-        certify(other, FDrop(5), rows, y[: rows.shape[0]])
-
-
-def _cutting_planes() -> None:
-    X, y = make_mail_like(200, 100, random_state=0)
+    few, labels = X[:200, :300], y[:200]
+    oracles: list[InvarianceOracle] = [Identity(), FDrop(5), FScale(5, low=0.0, high=2.0)]
+    oracles += [FAdd(3), FEdit(2, add=1.0)]
+    quick: dict[str, Any] = {"C": 0.01, "tol": 0.1, "max_seconds": 1.0, "random_state": 0}
+    for oracle in oracles:
+        for rows, of_rows in ((X, y), (few.toarray(), labels), (few, np.arange(200) % 3)):
+            _use(InvariantLinearSVC(oracle, **quick), rows, of_rows)
     # The default solver is one of these if there are few rows or features.
     for solver in ("bmrm", "svmstruct"):
-        model = InvariantLinearSVC(FDrop(2), C=0.01, solver=solver, max_seconds=1.0, random_state=0)
-        _use(model, X, y)
-
-
-def _few_texts() -> None:
-    texts = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
-    labels = ["spam", "spam", "ham", "ham"] * 5
-    _use(InvariantTextClassifier(max_changes=1, C=10.0, max_seconds=1.0), texts, labels)
-
-
-def _edits() -> None:
-    X, y = make_mail_like(400, 300, random_state=0)
-    for oracle in (FAdd(3), FEdit(2, add=1.0)):
-        _use(InvariantLinearSVC(oracle, C=0.01, tol=0.1, max_seconds=1.0, random_state=0), X, y)
-
-
-def _several_classes() -> None:
-    X, _ = make_mail_like(400, 300, random_state=0)
-    y = np.arange(400) % 3
-    X[np.arange(400), y] = 2.0
-    for oracle in (Identity(), FDrop(2), FScale(2, low=0.0, high=2.0)):
-        _use(InvariantLinearSVC(oracle, C=0.1, tol=0.1, max_seconds=1.0, random_state=0), X, y)
-
-
-def _digits(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    X, y = load_digits(return_X_y=True)
-    return X[:n_rows] / 16.0, y[:n_rows]
-
-
-def _transformations() -> InvarianceOracle:
-    return Shifts(1) | Rotations(degrees=[-10, 10])
+        _use(InvariantLinearSVC(FDrop(2), solver=solver, **quick), few, labels)
+    for rows in (few, few.toarray()):
+        certify(LogisticRegression().fit(rows, labels), FDrop(5), rows, labels)
 
 
 def _images() -> None:
-    X, y = _digits(100)
-    _use(InvariantSVC(_transformations(), C=10.0, tol=1e-2, random_state=0), X, y)
-    _use(InvariantSVC(Shifts(1), C=10.0, tol=1e-2, random_state=0), X, y == 3)
-    VirtualSVC(_transformations(), C=10.0).fit(X, y).predict(X)
-
-
-def _images_as_sets() -> None:
-    X, y = _digits(60)
-    oracle = Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1))
-    nearest(oracle, X[30:], X[:30], tangents=True)
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:100] / 16.0, y[:100]
+    moves: InvarianceOracle = Shifts(1) | Rotations(degrees=[-10, 10])
+    ranges: InvarianceOracle = Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1))
+    settings: dict[str, Any] = {"C": 10.0, "tol": 1e-2, "random_state": 0}
+    _use(InvariantSVC(moves, **settings), X, y)
+    _use(InvariantSVC(Shifts(1), **settings), X, y == 3)
+    VirtualSVC(moves, C=10.0).fit(X, y).predict(X)
+    nearest(ranges, X[30:60], X[:30], tangents=True)
     mean = OrbitMean(Rotations(interval=(-30, 30)), Gaussian(1.5), n_draws=8)
-    for kernel in (mean, SetKernel(oracle, Gaussian(2.0), sides="tangent", spectrum="clip")):
-        InvariantSVC(kernel=kernel, C=10.0, tol=1e-2, random_state=0).fit(X, y).predict(X)
+    for kernel in (mean, SetKernel(ranges, Gaussian(2.0), sides="tangent", spectrum="clip")):
+        InvariantSVC(kernel=kernel, **settings).fit(X[:60], y[:60]).predict(X[:60])
+    smooth = RepresenterClassifier(Gaussian(2.0), invariances=[Gradient()], nu=0.1)
+    smooth.fit(X[:60, 20:30], np.where(np.arange(60) < 20, y[:60] % 2, -1)).predict(X[:60, 20:30])
 
 
 def _molecules() -> None:
@@ -145,13 +105,6 @@ def _molecules() -> None:
     for n_draws in (4, None):
         mean = OrbitMean(Permutations((5, 5), axes="both", noise=1.0), Laplacian(0.1), n_draws=n_draws)
         OrbitRidge(mean).fit(X, X.sum(axis=1)).predict(X)
-
-
-def _smooth() -> None:
-    X, y = _digits(60)
-    labels = np.where(np.arange(60) < 20, y % 2, -1)
-    model = RepresenterClassifier(Gaussian(2.0), invariances=[Gradient()], nu=0.1)
-    model.fit(X[:, 20:30], labels).predict(X[:, 20:30])
 
 
 def _sequences() -> None:
@@ -165,37 +118,22 @@ def _sequences() -> None:
             model.certify(X, labels, oracle=attack)
 
 
-def _texts(edits: str) -> Callable[[], None]:
-    def run() -> None:
-        rng = np.random.default_rng(0)
-        words = np.array([f"word{number}" for number in range(40)])
-        labels = [("ham", "spam")[number % 2] for number in range(60)]
-        texts = [
-            " ".join([label, *rng.choice(words[(label == "spam") * 20 :][:25], 8)]) for label in labels
-        ]
-        model = InvariantTextClassifier(
-            edits, max_changes=1, C=1.0, tol=0.1, max_seconds=1.0, random_state=0
-        )
-        _use(model, texts, labels)
-
-    return run
+def _texts() -> None:
+    texts = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 15
+    labels = ["spam", "spam", "ham", "ham"] * 15
+    for edit, number in (("drop", 60), ("add", 60), ("edit", 20)):
+        model = InvariantTextClassifier(edit, 1, C=10.0, max_seconds=1.0, random_state=0)
+        _use(model, texts[:number], labels[:number])
 
 
-# The longest jobs come first, so that all processors are busy until the end.
-JOBS = (
-    Job("sequences", "taggers", _sequences),
-    Job("words", "several classes", _several_classes),
-    Job("words", "removed and rescaled words, two classes", _two_classes),
-    Job("words", "added and edited words", _edits),
-    Job("words", "cutting planes", _cutting_planes),
-    Job("images", "worst-case training for shifts and rotations", _images),
-    Job("texts", "deleted words", _texts("drop")),
-    Job("texts", "few texts", _few_texts),
-    Job("texts", "inserted words", _texts("add")),
-    Job("images", "invariant kernels and set kernels", _images_as_sets),
-    Job("molecules", "averages over permutations", _molecules),
-    Job("images", "smoothness penalties", _smooth),
-)
+# Fits, predictions and certificates of each family.
+USES = {
+    Family.SEQUENCES: _sequences,
+    Family.WORDS: _words,
+    Family.IMAGES: _images,
+    Family.TEXTS: _texts,
+    Family.MOLECULES: _molecules,
+}
 
 
 def warm_up(family: Family, console: Console) -> None:
@@ -208,20 +146,20 @@ def warm_up(family: Family, console: Console) -> None:
         )
     logging.getLogger("structinv").setLevel(logging.ERROR)
     watch = Stopwatch()
-    chosen = [job for job in JOBS if family in (Family.ALL, job.family)]
-    for job in track(chosen, "compiling", console=quiet_console(), transient=True):
-        console.print(f"{job.family}: {job.name}, {_run(job)} functions", highlight=False)
+    chosen = list(USES) if family is Family.ALL else [family]
+    for each in track(chosen, "compiling", console=quiet_console(), transient=True):
+        console.print(f"{each}: {_compiled_by(USES[each])} functions", highlight=False)
     functions, seconds = compiled_functions(), watch.compile_seconds
     print_line(console, f"{functions} functions compiled in {seconds:.0f} s, cached in {folder}")
 
 
-def _run(job: Job) -> int:
-    """Run one job; return the number of compiled functions."""
+def _compiled_by(use: Callable[[], None]) -> int:
+    """Call a function; return the number of compiled functions."""
     before = compiled_functions()
     with warnings.catch_warnings():
         # Small fits need not converge.
         warnings.simplefilter("ignore")
-        job.run()
+        use()
     if not cache_is_written():
         raise ValueError(
             f"the cache of compiled functions in {cache_folder()} cannot be written: free space on its "
