@@ -70,21 +70,6 @@ def occurrence_gains(
 
 
 @dataclass(frozen=True)
-class BoundedChanges:
-    """Bounds of the ratios of some texts, and the best edits that are found.
-
-    - `values, upper` (n,): largest ratio found, and upper bound of all ratios
-    - `edits`: edits that attain `values`
-    - `kinds` (n,): kind of these edits
-    """
-
-    values: np.ndarray
-    upper: np.ndarray
-    edits: PlacedEdits
-    kinds: np.ndarray
-
-
-@dataclass(frozen=True)
 class BoundedRatios(ABC):
     """Bounds of the scores of edited texts.
 
@@ -116,14 +101,14 @@ class BoundedRatios(ABC):
         """Counts of the features of all texts."""
         return self.counts_of(self.documents)
 
-    def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> BoundedChanges:
+    def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> BestEdits:
         """Bound the ratios of all edited texts, as `RatioSearch.worst`."""
         texts = np.arange(len(self.documents))[rows]
         a, q = self._sums(self.counts[texts], V, assign)
-        best = _Best(self, texts, V, assign, a, q)
+        best = BestEdits(self, texts, V, assign, a, q)
         norm, left = self.normalization.norm, np.arange(len(texts))
         if norm is None:
-            return best.result(a + best.heights(left, np.zeros(len(texts)), 1.0))
+            return best.below(a + best.heights(left, np.zeros(len(texts)), 1.0))
         lowest = q - best.heights(left, np.ones(len(texts)), 0.0)
         highest = q + best.heights(left, -np.ones(len(texts)), 0.0)
         scale = self.normalization.squares
@@ -160,19 +145,7 @@ class BoundedRatios(ABC):
                 upper - best.values, np.maximum(before[0] - upper, best.values - before[1])
             )
             left = left[slack[left] > same * (1.0 + np.abs(upper[left]))]
-        return best.result(np.maximum(upper, np.where(empties, 0.0, -np.inf)))
-
-    def edited(self, changes: BoundedChanges, rows: Rows) -> sp.csr_matrix:
-        """Return the counts of the features after the best edits of some texts."""
-        texts = np.arange(len(self.documents))[rows]
-        parts, places = [self.counts[:0]], [np.zeros(0, dtype=np.int64)]
-        for kind in np.unique(changes.kinds):
-            some = np.flatnonzero(changes.kinds == kind)
-            edits = changes.edits.take(some)
-            parts.append(self.counts_of(self.documents.edited(texts[some], edits, str(kind))))
-            places.append(some)
-        stacked = sp.vstack(parts, format="csr")
-        return stacked[np.argsort(np.concatenate(places))]
+        return best.below(np.maximum(upper, np.where(empties, 0.0, -np.inf)))
 
     def _sums(
         self, counts: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
@@ -185,8 +158,13 @@ class BoundedRatios(ABC):
         return a, np.asarray(values @ self.normalization.squares)
 
 
-class _Best:
-    """The best edits that are found for each text."""
+class BestEdits:
+    """The best edits that are found for some texts, with bounds of the ratios of all edits.
+
+    Shapes: `texts` (n,), `V` (p, d), `assign` (n,), `a` (n,), `q` (n,).
+    """
+
+    upper: np.ndarray
 
     def __init__(
         self,
@@ -203,9 +181,19 @@ class _Best:
         self.edits = PlacedEdits.none(len(a))
         self.kinds = np.full(len(a), "drop", dtype="<U7")
 
-    def result(self, upper: np.ndarray) -> BoundedChanges:
-        """Return the bounds with the best edits."""
-        return BoundedChanges(self.values, np.maximum(upper, self.values), self.edits, self.kinds)
+    def below(self, upper: np.ndarray) -> BestEdits:
+        """Set the bounds of the ratios, and return the edits."""
+        self.upper = np.maximum(upper, self.values)
+        return self
+
+    def counts(self) -> sp.csr_matrix:
+        """Return the counts of the features after these edits."""
+        parts, places = [self.ratios.counts[:0]], [np.zeros(0, dtype=np.int64)]
+        for kind in np.unique(self.kinds):
+            some = np.flatnonzero(self.kinds == kind)
+            parts.append(self._counts_after(some, self.edits.take(some), str(kind)))
+            places.append(some)
+        return sp.vstack(parts, format="csr")[np.argsort(np.concatenate(places))]
 
     def heights(self, rows: np.ndarray, slopes: np.ndarray, alpha: float) -> np.ndarray:
         """Bound the largest gain of ``alpha a - theta q`` of rows for their slopes; keep the edits."""
@@ -231,21 +219,16 @@ class _Best:
             yield some, alpha * self.V[chosen[0].astype(int)], chosen[1], inverse[some] - first
 
     def _keep(self, rows: np.ndarray, edits: PlacedEdits, kind: str) -> None:
-        ratios = self.ratios
-        counts = ratios.counts_of(ratios.documents.edited(self.texts[rows], edits, kind))
-        reached = ratios.normalization.ratios(*ratios._sums(counts, self.V, self.assign[rows]))
+        counts = self._counts_after(rows, edits, kind)
+        sums = self.ratios._sums(counts, self.V, self.assign[rows])
+        reached = self.ratios.normalization.ratios(*sums)
         better = reached > self.values[rows]
-        if not np.any(better):
-            return
-        self.values[rows[better]], self.kinds[rows[better]] = reached[better], kind
+        some = rows[better]
+        self.values[some], self.kinds[some] = reached[better], kind
+        self.edits = self.edits.replaced(some, edits.take(better))
 
-        def of_all(values: np.ndarray) -> np.ndarray:
-            spread = np.zeros((len(self.values), *values.shape[1:]), dtype=values.dtype)
-            spread[rows] = values
-            return spread
-
-        others = PlacedEdits(of_all(edits.counts), of_all(edits.spots), of_all(edits.tokens))
-        self.edits = self.edits.replaced(of_all(better), others)
+    def _counts_after(self, rows: np.ndarray, edits: PlacedEdits, kind: str) -> sp.csr_matrix:
+        return self.ratios.counts_of(self.ratios.documents.edited(self.texts[rows], edits, kind))
 
 
 def _rounded(slopes: np.ndarray) -> np.ndarray:

@@ -31,10 +31,6 @@ class Documents:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def longest(self, rows: np.ndarray) -> int:
-        """Return the number of tokens of the longest of some texts."""
-        return int((self.starts[rows + 1] - self.starts[rows]).max(initial=0))
-
     def take(self, rows: np.ndarray) -> Documents:
         """Return some of the texts."""
         lengths = np.diff(self.starts)[rows]
@@ -90,19 +86,18 @@ class PlacedEdits:
         """Return the edits of some texts."""
         return PlacedEdits(self.counts[rows], self.spots[rows], self.tokens[rows])
 
-    def replaced(self, mask: np.ndarray, others: PlacedEdits) -> PlacedEdits:
-        """Return the edits of `others` for the texts in `mask`, else these edits."""
-        most = max(self.spots.shape[1], others.spots.shape[1])
-
-        def merged(name: str) -> np.ndarray:
-            old, new = (
-                np.pad(getattr(each, name), ((0, 0), (0, most - each.spots.shape[1])))
-                for each in (self, others)
-            )
-            return np.where(mask[:, None], new, old)
-
-        counts = np.where(mask, others.counts, self.counts)
-        return PlacedEdits(counts, merged("spots"), merged("tokens"))
+    def replaced(self, rows: np.ndarray, others: PlacedEdits) -> PlacedEdits:
+        """Return these edits, with others for some texts."""
+        if not len(rows):
+            return self
+        counts, n = self.counts.copy(), len(self.counts)
+        counts[rows] = others.counts
+        width = max(self.spots.shape[1], others.spots.shape[1])
+        spots, tokens = np.zeros((2, n, width), dtype=np.int64)
+        for table, old, new in ((spots, self.spots, others.spots), (tokens, self.tokens, others.tokens)):
+            table[:, : old.shape[1]] = old
+            table[rows, : new.shape[1]] = new
+        return PlacedEdits(counts, spots, tokens)
 
 
 class Grams:
@@ -181,8 +176,13 @@ class Grams:
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         return np.where((tokens >= 0) & (self.codes[places] == codes), self.nodes[places], -1)
 
-    def created(self, documents: Documents, most: int) -> CreatableFeatures:
-        """Return the features that at most `most` deletions can create."""
+    def created(self, documents: Documents, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features that at most `most` deletions can create.
+
+        Features that end at token t are ``entries[where[t] : where[t + 1]]``. An entry has the feature,
+        its order, the number of deletions just before its last token, and their total number. Returns
+        `where` (n_tokens + 1,) and `entries` (n, 4).
+        """
         where = np.zeros(len(documents.tokens) + 1, dtype=np.int64)
         nowhere = np.empty((0, 4), dtype=np.int64)
         tree = len(self.names), self.codes, self.nodes, self.features
@@ -193,7 +193,7 @@ class Grams:
         where = np.concatenate([[0], np.cumsum(where[:-1])])
         entries = np.empty((where[-1], 4), dtype=np.int64)
         _find_created(*arguments, where.copy(), entries)
-        return CreatableFeatures(where, entries)
+        return where, entries
 
     def counts(self, documents: Documents) -> sp.csr_matrix:
         """Return the counts of all features, (n_texts, n_features)."""
@@ -206,19 +206,6 @@ class Grams:
         table = sp.coo_matrix((np.ones(len(rows)), (rows, features)), shape=shape).tocsr()
         table.sort_indices()
         return table
-
-
-@dataclass(frozen=True)
-class CreatableFeatures:
-    """Features that deletions of tokens can create.
-
-    - `where` (n_tokens + 1,): features that end at token t are ``entries[where[t] : where[t + 1]]``
-    - `entries` (n, 4): feature, order, number of deletions just before its last token, and total number
-      of deletions
-    """
-
-    where: np.ndarray
-    entries: np.ndarray
 
 
 @njit(cache=True, nogil=True)

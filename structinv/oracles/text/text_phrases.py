@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import scipy.sparse as sp
 
 from ...utils.matrices import ALL_ROWS, Rows
 from .bounded_ratios import BoundedRatios
-from .gram_edits import GramEdits, GramTexts
+from .gram_edits import GramRatios
 from .ratios import TOLERANCE, Normalization
-from .text_grams import Documents, Grams, PlacedEdits
+from .text_grams import Grams
 from .text_tokens import (
     Found,
     Placed,
@@ -92,60 +91,16 @@ class Phrases(TokenReader):
         return Grams(grams)
 
 
-@dataclass(frozen=True)
-class GramRatios(BoundedRatios):
-    """Bounds of the scores of edited texts, for rows of n-grams of words.
-
-    - `documents, normalization, edit, most`: see `BoundedRatios`
-    - `grams`: N-grams of the features
-    - `allowed`: numbers of the tokens that may be inserted; None for all
-    """
-
-    grams: Grams
-    allowed: np.ndarray | None
-
-    def counts_of(self, documents: Documents) -> sp.csr_matrix:
-        return self.grams.counts(documents)
-
-    def found(
-        self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
-        gains = self._texts.gains(V, slopes, self.most)
-        for parts in self._parts:
-            total, listed = np.zeros(len(rows)), []
-            for part in parts:
-                edits, values = part.worst(rows, gains, assign)
-                total += values
-                listed.append((edits, part.edit))
-            yield total, listed
-
-    @cached_property
-    def _parts(self) -> list[list[GramEdits]]:
-        """Edits of one kind, or of each split into deletions and insertions."""
-        if self.edit != "edit":
-            return [self._edits(self.edit, self.most)]
-        every = range(self.most + 1)
-        return [self._edits("drop", n) + self._edits("add", self.most - n) for n in every]
-
-    def _edits(self, edit: str, most: int) -> list[GramEdits]:
-        return [GramEdits(self._texts, edit, most, self.allowed)] if most > 0 else []
-
-    @cached_property
-    def _texts(self) -> GramTexts:
-        return GramTexts(self.documents, self.grams, self.normalization)
-
-
 def search_in_places(
     ratios: BoundedRatios, names: list[str], kept: list[list[int]], texts: Sequence[Tokens]
 ) -> Search:
     """Return the search for the worst edits, with places in the texts."""
 
     def worst(V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found:
-        changes = ratios.worst(V * ratios.normalization.scale, assign, rows)
-        numbers = np.arange(len(texts))[rows]
+        best = ratios.worst(V * ratios.normalization.scale, assign, rows)
 
         def placed(at: int) -> Placed:
-            text, edits, kind = numbers[at], changes.edits, changes.kinds[at]
+            text, edits, kind = best.texts[at], best.edits, best.kinds[at]
             places, n = [*kept[text], len(texts[text])], int(edits.counts[at])
             spots = [places[spot] for spot in edits.spots[at, :n].tolist()]
             if kind == "drop":
@@ -153,6 +108,6 @@ def search_in_places(
             tokens = [names[token] for token in edits.tokens[at, :n].tolist()]
             return Placed([] if kind == "add" else spots, list(zip(spots, tokens, strict=True)))
 
-        return Found(changes.values, changes.upper, partial(ratios.edited, changes, rows), placed)
+        return Found(best.values, best.upper, best.counts, placed)
 
     return worst
