@@ -221,21 +221,15 @@ def worst_by_support(bound: BoundOracle, rows: Rows, query: Query) -> Violations
 
     Directions are differences of two labels' weights, so rows with equal labels share them.
     """
-    competitors = query.competitors
-    n, n_labels = len(competitors), competitors.n_labels
-    results, last_points = np.zeros((4, n, n_labels)), None
-    portions = _portions(query)
+    competitors, every = query.competitors, np.arange(len(query.competitors))
+    n_labels = competitors.n_labels
+    results, last_points = np.zeros((4, len(every), n_labels)), None
     # With one competitor per row, its point is the one that `Violations.points` returns.
-    keeps_points = query.points and n_labels == 2 and len(portions) == 1
-    for every in portions:
-        part_query, part_rows = query.take(every), pick(rows, every, n)
-        for shift in range(1, n_labels):
-            labels = (part_query.competitors.codes + shift) % n_labels
-            answer = _answer_for_labels(
-                bound, part_rows, replace(part_query, points=keeps_points), labels
-            )
-            results[:, every, labels] = answer[1:]
-            last_points = answer[0] if keeps_points else None
+    of_bounds = replace(query, points=query.points and n_labels == 2)
+    for shift in range(1, n_labels):
+        labels = (competitors.codes + shift) % n_labels
+        answer = _answer_in_parts(bound, rows, of_bounds, labels)
+        last_points, results[:, every, labels] = answer[0], answer[1:]
     gains, costs, upper, rounding = results
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
@@ -243,7 +237,9 @@ def worst_by_support(bound: BoundOracle, rows: Rows, query: Query) -> Violations
             return WorstPoints(
                 rows_at(last_points, places), gains[places, labels], costs[places, labels]
             )
-        return _points_by_support(bound, pick(rows, places, n), query.take(places), labels)
+        of_points = replace(query.take(places), points=True, rounding=False)
+        part = pick(rows, places, len(competitors))
+        return WorstPoints(*_answer_in_parts(bound, part, of_points, labels)[:3])
 
     return Violations(gains, costs, upper, points_of, rounding if query.rounding else None)
 
@@ -253,29 +249,19 @@ def rows_at(X: Matrix, places: np.ndarray) -> Matrix:
     return X if len(places) == X.shape[0] else X[places]
 
 
-def _portions(query: Query) -> list[np.ndarray]:
-    """Split the rows by true labels so that the directions of one call fit in memory."""
-    competitors = query.competitors
-    present = np.unique(competitors.codes)
-    at_once = max(1, WEIGHTS_AT_ONCE // max(1, query.weights.shape[1]))
-    if len(present) <= at_once:
-        return [np.arange(len(competitors))]
-    parts = np.split(present, range(at_once, len(present), at_once))
-    return [np.flatnonzero(np.isin(competitors.codes, part)) for part in parts]
-
-
-def _points_by_support(bound: BoundOracle, rows: Rows, query: Query, labels: np.ndarray) -> WorstPoints:
-    """Compute the worst points for one label per row, in portions that limit the memory."""
-    places, answers = _by_pair(query, labels), []
-    query = replace(query, points=True, rounding=False)
-    for place in places:
-        part = pick(rows, place, len(labels))
-        answers.append(_answer_for_labels(bound, part, query.take(place), labels[place]))
+def _answer_in_parts(bound: BoundOracle, rows: Rows, query: Query, labels: np.ndarray) -> Any:
+    """Compute the answer for one label per row, in parts whose directions fit in memory."""
+    places = _by_pair(query, labels)
+    answers = [
+        _answer_for_labels(bound, pick(rows, place, len(labels)), query.take(place), labels[place])
+        for place in places
+    ]
     if len(answers) == 1:
-        return WorstPoints(*answers[0][:3])
+        return answers[0]
     order = np.argsort(np.concatenate(places))
-    gains, costs = (np.concatenate([each[k] for each in answers])[order] for k in (1, 2))
-    return WorstPoints(stack([each[0] for each in answers])[order], gains, costs)
+    points, *numbers = zip(*answers, strict=True)
+    joined = stack(points)[order] if query.points else None
+    return joined, *(np.concatenate(each)[order] for each in numbers)
 
 
 def _by_pair(query: Query, labels: np.ndarray) -> list[np.ndarray]:
