@@ -199,10 +199,9 @@ class InvarianceOracle(BaseEstimator, ABC):
     def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
         """Return the oracle for a subset of the rows that it is bound to.
 
-        This is the oracle itself by default. Oracles that store data per row, such as texts, select the
-        data of these rows.
+        Oracles that store data per row, such as texts, select the data of these rows.
         """
-        return self
+        return self._with_parts(lambda part: part._for_rows(rows))
 
     def for_any_label(self) -> InvarianceOracle:
         """Return the oracle without its restrictions to some labels.

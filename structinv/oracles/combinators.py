@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,10 +67,12 @@ def counted_inside(
     return replace(found, at_most=lambda most: wrap(at_most(most)))
 
 
-class OracleWrapper(InvarianceOracle):
+class OracleWrapper(Combination):
     """Base class of oracles that modify one oracle; attributes are those of the part."""
 
     oracle: InvarianceOracle
+    # Class of the bound oracle.
+    _bound: type[BoundPart]
 
     supports_sparse = property(lambda self: self.oracle.supports_sparse)
     finite = property(lambda self: self.oracle.finite)
@@ -82,9 +85,31 @@ class OracleWrapper(InvarianceOracle):
             return super().region(X)
         return region_of(self.oracle, X)
 
+    def tangents(self, X: Matrix) -> np.ndarray:
+        return tangents_of(self.oracle, X)
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        self._check_rows(X)
+        prepared = self._prepared()
+        return self._bound(prepared, bind(prepared.oracle, X, y))
+
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
         """Return the scenarios of this oracle, bound as `bound`."""
         return [(bound,)]
+
+
+class BoundPart(BoundOracle):
+    """Base class of bound oracles that modify another bound oracle."""
+
+    def __init__(self, oracle: InvarianceOracle, inner: BoundOracle) -> None:
+        super().__init__(oracle, inner.X, inner.y)
+        self.inner = inner
+
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self.inner.sample(rows, n_draws, rng)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        return self.inner.contains(row, z)
 
 
 class Pair(Combination):
@@ -117,89 +142,13 @@ class Pair(Combination):
         validate_part("right", self.right, n_features)
 
 
-class OnlyFor(OracleWrapper, Combination):
-    r"""Restriction of an oracle to some labels: ``oracle.only_for(labels)``.
+class _BoundOnlyFor(BoundPart):
+    oracle: OnlyFor
 
-    .. math:: S(x, y) = S_{oracle}(x) \text{ if } y \in labels, \quad \{x\} \text{ otherwise}
-
-    Bind it with ``bind(X, y)``. Without labels, methods raise a ValueError.
-    """
-
-    def __init__(self, oracle: InvarianceOracle, labels: Any) -> None:
-        self.oracle = oracle
-        self.labels = labels
-
-    depends_on_label = True
-
-    def counted(self) -> CountedChanges | None:
-        return counted_inside(self.oracle, lambda part: OnlyFor(part, self.labels))
-
-    def validate(self, n_features: int | None = None) -> None:
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(
-            "only_for: oracle",
-            self.oracle,
-            "labels belong to rows; write Budget(oracle.only_for(labels))",
-        )
-        refuse_masked("labels", self.labels)
-        if self.labels is None or len(self.listed()) == 0:
-            raise ValueError(f"labels must be a label or a sequence of labels, got {brief(self.labels)}")
-
-    def for_any_label(self) -> InvarianceOracle:
-        return self.oracle.for_any_label()
-
-    def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
-        return OnlyFor(self.oracle._for_rows(rows), self.labels)
-
-    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        y = self._known(y)
-        inner = changes_of(self.oracle, X, y)
-        return None if inner is None else DerivedChanges(inner, y, self._unperturbed)
-
-    def _unperturbed(self, y: np.ndarray | None) -> np.ndarray:
-        """Return True for the rows of all other labels, (n_rows, 1)."""
-        return ~np.isin(np.asarray(y), self.listed())[:, None]
-
-    def listed(self) -> np.ndarray:
-        """Return the labels as an array.
-
-        Returns shape (n_labels,).
-        """
-        return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        return _BoundOnlyFor(self._prepared(), X, self._known(y))
-
-    def _known(self, y: np.ndarray | None) -> np.ndarray:
-        """Return the labels as an array; raise if there are none or they have another type."""
-        if y is None:
-            raise ValueError(
-                "only_for requires one class label per row: regressors and models with several labels "
-                "per row do not support it"
-            )
-        y, listed = np.asarray(y), self.listed()
-        if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
-            raise TypeError(
-                f"only_for: labels must have the type of y, text or numbers, got {self.labels!r}, but y "
-                f"contains {y[:3].tolist()}"
-            )
-        return y
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """Check that all labels are classes of the model.
-
-        Shapes: `classes` (n_classes,).
-        """
-        check_named_labels("only_for", self.listed().tolist(), classes)
-        self.oracle.check_labels(classes)
-
-
-class _BoundOnlyFor(BoundOracle):
-    def __init__(self, oracle: OnlyFor, X: Matrix, y: np.ndarray) -> None:
-        super().__init__(oracle, X, y)
-        self.inner = bind(oracle.oracle, X, y)
-        self.covered = np.isin(y, oracle.listed())
+    @cached_property
+    def covered(self) -> np.ndarray:
+        """Mask of the rows that may change."""
+        return ~self.oracle._unperturbed(self.y)[:, 0]
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
@@ -255,7 +204,96 @@ class _BoundOnlyFor(BoundOracle):
         return bool(np.max(np.abs(z - x), initial=0.0) <= rounding(x, z))
 
 
-class Discounted(OracleWrapper, Combination):
+class OnlyFor(OracleWrapper):
+    r"""Restriction of an oracle to some labels: ``oracle.only_for(labels)``.
+
+    .. math:: S(x, y) = S_{oracle}(x) \text{ if } y \in labels, \quad \{x\} \text{ otherwise}
+
+    Bind it with ``bind(X, y)``. Without labels, methods raise a ValueError.
+    """
+
+    def __init__(self, oracle: InvarianceOracle, labels: Any) -> None:
+        self.oracle = oracle
+        self.labels = labels
+
+    depends_on_label = True
+    _bound = _BoundOnlyFor
+
+    def counted(self) -> CountedChanges | None:
+        return counted_inside(self.oracle, lambda part: OnlyFor(part, self.labels))
+
+    def validate(self, n_features: int | None = None) -> None:
+        validate_part("oracle", self.oracle, n_features)
+        check_row_by_row(
+            "only_for: oracle",
+            self.oracle,
+            "labels belong to rows; write Budget(oracle.only_for(labels))",
+        )
+        refuse_masked("labels", self.labels)
+        if self.labels is None or len(self.listed()) == 0:
+            raise ValueError(f"labels must be a label or a sequence of labels, got {brief(self.labels)}")
+
+    def for_any_label(self) -> InvarianceOracle:
+        return self.oracle.for_any_label()
+
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        y = self._known(y)
+        inner = changes_of(self.oracle, X, y)
+        return None if inner is None else DerivedChanges(inner, y, self._unperturbed)
+
+    def _unperturbed(self, y: np.ndarray | None) -> np.ndarray:
+        """Return True for the rows of all other labels, (n_rows, 1)."""
+        return ~np.isin(np.asarray(y), self.listed())[:, None]
+
+    def listed(self) -> np.ndarray:
+        """Return the labels as an array.
+
+        Returns shape (n_labels,).
+        """
+        return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        raise self._absent("tangents")
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        self._check_rows(X)
+        return super().bind(X, self._known(y))
+
+    def _known(self, y: np.ndarray | None) -> np.ndarray:
+        """Return the labels as an array; raise if there are none or they have another type."""
+        if y is None:
+            raise ValueError(
+                "only_for requires one class label per row: regressors and models with several labels "
+                "per row do not support it"
+            )
+        y, listed = np.asarray(y), self.listed()
+        if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
+            raise TypeError(
+                f"only_for: labels must have the type of y, text or numbers, got {self.labels!r}, but y "
+                f"contains {y[:3].tolist()}"
+            )
+        return y
+
+    def check_labels(self, classes: np.ndarray) -> None:
+        """Check that all labels are classes of the model.
+
+        Shapes: `classes` (n_classes,).
+        """
+        check_named_labels("only_for", self.listed().tolist(), classes)
+        self.oracle.check_labels(classes)
+
+
+class _BoundDiscounted(BoundPart):
+    oracle: Discounted
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
+    ) -> Support:
+        self.oracle._refuse_grades(rho)
+        return self.inner.support(rows, V, assign, cost, self.oracle.rho)
+
+
+class Discounted(OracleWrapper):
     r"""An oracle with grades: ``oracle.discounted(rho)``.
 
     `support` maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`. The loss of a
@@ -263,6 +301,7 @@ class Discounted(OracleWrapper, Combination):
     """
 
     graded = True
+    _bound = _BoundDiscounted
 
     def __init__(self, oracle: InvarianceOracle, rho: float | Sequence[float]) -> None:
         self.oracle = oracle
@@ -288,38 +327,6 @@ class Discounted(OracleWrapper, Combination):
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         return draws_of(self.oracle, X, n_draws, random_state)
-
-    def tangents(self, X: Matrix) -> np.ndarray:
-        return tangents_of(self.oracle, X)
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        prepared = self._prepared()
-        return _BoundDiscounted(prepared, bind(prepared.oracle, X, y))
-
-
-class BoundPart(BoundOracle):
-    """Base class of bound oracles with the members of another bound oracle."""
-
-    def __init__(self, oracle: InvarianceOracle, inner: BoundOracle) -> None:
-        super().__init__(oracle, inner.X, inner.y)
-        self.inner = inner
-
-    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        return self.inner.sample(rows, n_draws, rng)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        return self.inner.contains(row, z)
-
-
-class _BoundDiscounted(BoundPart):
-    oracle: Discounted
-
-    def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
-    ) -> Support:
-        self.oracle._refuse_grades(rho)
-        return self.inner.support(rows, V, assign, cost, self.oracle.rho)
 
 
 def validate_part(name: str, part: Any, n_features: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,58 @@ import numpy as np
 from ..regions import Region
 from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
 from .arguments import check_features, check_row_by_row, chosen_features
-from .base import BoundOracle, CountedChanges, InvarianceOracle, Support
+from .base import CountedChanges, InvarianceOracle, Support
 from .changes import Changes
 from .columns import FeatureParameters
-from .combinators import Combination, OracleWrapper, counted_inside, validate_part
+from .combinators import BoundPart, OracleWrapper, counted_inside, validate_part
 from .combined_changes import DerivedChanges, with_values
 from .listed_changes import changes_of, listed, listed_region
 from .support import Costs, Grades
-from .third_party import bind, tangents_of
+from .third_party import tangents_of
 from .words.bound_edits import RowEdits
 
 
-class Protected(FeatureParameters, OracleWrapper, Combination):
+class _BoundProtected(BoundPart):
+    oracle: Protected
+
+    @cached_property
+    def is_protected(self) -> np.ndarray:
+        """Mask of the unchanged features."""
+        return self.oracle._mask(self.X.shape[1])
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
+    ) -> Support:
+        answer = self.inner.support(rows, np.where(self.is_protected, 0.0, V), assign, cost, rho)
+        X, upper = take(self.X, rows), answer.upper
+        if upper is not None:
+            upper = upper + row_dots(X, np.where(self.is_protected, V, 0.0), assign)
+        return Support(with_values(answer.points, X, self.is_protected), upper, answer.rho)
+
+    def edits(self) -> RowEdits | None:
+        found = self.inner.edits()
+        if not isinstance(found, RowEdits) or found.multiplies or not found.adds:
+            return None
+        return replace(found, value=np.where(self.is_protected, 0.0, found.value))
+
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        members, X = self.inner.sample(rows, n_draws, rng), dense_rows(take(self.X, rows))
+        return np.where(self.is_protected, X[:, None], members)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        x = dense_rows(self.X, [row])[0]
+        if np.any(np.abs(z - x)[self.is_protected] > 1e-9 * (1.0 + np.abs(x[self.is_protected]))):
+            return False
+        if self.oracle.finite:
+            members = listed(self).members(np.array([row]))[0]
+            return bool(np.any(np.max(np.abs(members - z), axis=1) <= 1e-9 * (1.0 + np.abs(z).max())))
+        counted = self.oracle.counted()
+        if counted is None or counted.tokens or counted.norm:
+            raise self.oracle._absent("contains")
+        return self.inner.contains(row, np.where(self.is_protected, x, z))
+
+
+class Protected(FeatureParameters, OracleWrapper):
     r"""Perturbations of an oracle that leave some features unchanged.
 
     .. math:: S(x) = \{z' : z'_P = x_P, \; z'_j = z_j \text{ for } j \notin P, \; z \in S_{oracle}(x)\}
@@ -50,6 +91,7 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
     """
 
     feature_parameters = ("features",)
+    _bound = _BoundProtected
 
     def __init__(self, oracle: InvarianceOracle, features: Any) -> None:
         self.oracle = oracle
@@ -83,60 +125,3 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
         mask = np.zeros(n_features, dtype=bool)
         mask[chosen_features(self.features, n_features)] = True
         return mask
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        prepared = self._prepared()
-        return _BoundProtected(prepared, bind(prepared.oracle, X, y))
-
-
-class _BoundProtected(BoundOracle):
-    oracle: Protected
-
-    def __init__(self, oracle: Protected, inner: BoundOracle) -> None:
-        super().__init__(oracle, inner.X, inner.y)
-        self.inner = inner
-        self.is_protected = oracle._mask(inner.X.shape[1])
-
-    def _of_members(self, members: np.ndarray, rows: Rows) -> np.ndarray:
-        return np.where(self.is_protected, dense_rows(take(self.X, rows))[:, None], members)
-
-    def _split(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.where(self.is_protected, 0.0, V), np.where(self.is_protected, V, 0.0)
-
-    def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
-    ) -> Support:
-        other_V, protected_V = self._split(V)
-        answer = self.inner.support(rows, other_V, assign, cost, rho)
-        return self._answer(answer, rows, protected_V, assign)
-
-    def _answer(
-        self, answer: Support, rows: Rows, protected_V: np.ndarray, assign: np.ndarray
-    ) -> Support:
-        upper = answer.upper
-        if upper is not None:
-            upper = upper + row_dots(take(self.X, rows), protected_V, assign)
-        points = with_values(answer.points, take(self.X, rows), self.is_protected)
-        return Support(points, upper, answer.rho)
-
-    def edits(self) -> RowEdits | None:
-        found = self.inner.edits()
-        if not isinstance(found, RowEdits) or found.multiplies or not found.adds:
-            return None
-        return replace(found, value=np.where(self.is_protected, 0.0, found.value))
-
-    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        return self._of_members(self.inner.sample(rows, n_draws, rng), rows)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        x = dense_rows(self.X, [row])[0]
-        if np.any(np.abs(z - x)[self.is_protected] > 1e-9 * (1.0 + np.abs(x[self.is_protected]))):
-            return False
-        if self.oracle.finite:
-            members = listed(self).members(np.array([row]))[0]
-            return bool(np.any(np.max(np.abs(members - z), axis=1) <= 1e-9 * (1.0 + np.abs(z).max())))
-        counted = self.oracle.counted()
-        if counted is None or counted.tokens or counted.norm:
-            raise self.oracle._absent("contains")
-        return self.inner.contains(row, np.where(self.is_protected, x, z))

@@ -12,14 +12,25 @@ from ..utils.parameters import brief
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle
 from .changes import Changes
-from .combinators import Combination, OracleWrapper, validate_part
+from .combinators import OracleWrapper, validate_part
 from .listed_changes import changes_of, listed
 from .parameter_values import check_draw
-from .third_party import bind, tangents_of
+from .third_party import bind
 from .whole_examples import BoundWhole
 
 
-class Weighted(OracleWrapper, Combination):
+class _BoundWeighted(BoundWhole):
+    oracle: Weighted
+
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        check_draw(n_draws, rng)
+        listing = listed(self)
+        members, weights = listing.members(rows), listing.weights
+        picks = rng.choice(len(weights), (len(members), n_draws), p=weights)
+        return members[np.arange(len(members))[:, None], picks]
+
+
+class Weighted(OracleWrapper):
     r"""An oracle with a list of members and a probability for each of them.
 
     .. math:: P(g_k) = w_k / \sum_j w_j
@@ -54,6 +65,8 @@ class Weighted(OracleWrapper, Combination):
     >>> changes.weights @ changes.members()[0]
     array([5., 7.])
     """
+
+    _bound = _BoundWeighted
 
     def __init__(self, oracle: InvarianceOracle, weights: Sequence[float] | np.ndarray) -> None:
         self.oracle = oracle
@@ -114,17 +127,3 @@ class Weighted(OracleWrapper, Combination):
         self._check_size(weights, inner.size)
         # The sum of very large weights may overflow.
         return inner.weighted(weights / np.max(weights))
-
-    def tangents(self, X: Matrix) -> np.ndarray:
-        return tangents_of(self.oracle, X)
-
-
-class _BoundWeighted(BoundWhole):
-    oracle: Weighted
-
-    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        check_draw(n_draws, rng)
-        listing = listed(self)
-        members, weights = listing.members(rows), listing.weights
-        picks = rng.choice(len(weights), (len(members), n_draws), p=weights)
-        return members[np.arange(len(members))[:, None], picks]

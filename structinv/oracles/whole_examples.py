@@ -21,48 +21,6 @@ if TYPE_CHECKING:
     from .affine import RowBoxes
 
 
-class WholeExample(OracleWrapper):
-    """Base class of oracles that perturb the samples of an example jointly.
-
-    For an example of one sample, all methods are those of the part.
-    """
-
-    whole_example = True
-
-    def __init__(self, oracle: InvarianceOracle) -> None:
-        self.oracle = oracle
-
-    def validate(self, n_features: int | None = None) -> None:
-        name = type(self).__name__
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(f"{name}: oracle", self.oracle, "write Shared(a) | Budget(b) for a union")
-
-    def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        return self.oracle.support(X, V, assign, cost)
-
-    def tangents(self, X: Matrix) -> np.ndarray:
-        return self.oracle.tangents(X)
-
-    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        return self.oracle.sample(X, n_draws, rng)
-
-    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        return self.oracle.contains(x, z)
-
-    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        return changes_of(self.oracle, X, y)
-
-    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        return draws_of(self.oracle, X, n_draws, random_state)
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        prepared = self._prepared()
-        return BoundWhole(prepared, bind(prepared.oracle, X, y))
-
-
 class BoundWhole(BoundPart):
     """A bound oracle whose methods are those of its part, except `scenarios`."""
 
@@ -81,6 +39,30 @@ class BoundWhole(BoundPart):
 
     def edits(self) -> RowEdits | RowBoxes | None:
         return self.inner.edits()
+
+
+class WholeExample(OracleWrapper):
+    """Base class of oracles that perturb the samples of an example jointly.
+
+    For an example of one sample, all methods are those of the part.
+    """
+
+    whole_example = True
+    _bound = BoundWhole
+
+    def __init__(self, oracle: InvarianceOracle) -> None:
+        self.oracle = oracle
+
+    def validate(self, n_features: int | None = None) -> None:
+        name = type(self).__name__
+        validate_part("oracle", self.oracle, n_features)
+        check_row_by_row(f"{name}: oracle", self.oracle, "write Shared(a) | Budget(b) for a union")
+
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        return changes_of(self.oracle, X, y)
+
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
+        return draws_of(self.oracle, X, n_draws, random_state)
 
 
 class SingleMember(BoundOracle):
