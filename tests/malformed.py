@@ -7,6 +7,7 @@ import re
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from structinv.oracles.base import BoundOracle
 from structinv.oracles.listed_changes import ListedChanges
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, RowStructure, Structure
+from structinv.structures import Binary, Decoding, Layout, RowStructure, Sequence, Structure
 from structinv.structures.classes import Multiclass
+from structinv.structures.inference import decoded
 from structinv.terms import Objective, WorstCase
 
 from .oracle_cases import Reorderings, Shrinkings
@@ -328,6 +330,42 @@ class SpoiltStructure(Structure):
         )
 
 
+class SpoiltSequence(Sequence):
+    """The answers of `Sequence`, with all optional fields; one of them is damaged."""
+
+    def __init__(self, damage):
+        super().__init__()
+        self.damage = damage
+
+    def decode(self, potentials, pairwise, layout):
+        found = super().decode(potentials, pairwise, layout)
+        upper = self.score(potentials, found.labels, pairwise, layout, found.levels)
+        found = replace(found, upper=upper)
+        if self.damage.field in ("fractions", "features"):
+            n_labels = potentials.shape[1]
+            features = Sequence.features(self, found.labels, layout, n_labels)
+            found = replace(found, fractions=np.eye(n_labels)[found.labels], features=features)
+        return self.damage("decode", found)
+
+    def separate(self, competitors, found, pairwise, layout):
+        chosen = super().separate(competitors, found, pairwise, layout)
+        return self.damage("separate", replace(chosen, scale=np.ones(len(layout))))
+
+
+def view_of_sequences(name):
+    def method(self, *args):
+        return self.damage(name, getattr(super(SpoiltSequence, self), name)(*args))
+
+    return method
+
+
+for _view in (
+    "runner_up", "best_by_wrong", "most_wrong", "allows", "n_pairwise", "functions", "features",
+    "pairwise_score",
+):  # fmt: skip
+    setattr(SpoiltSequence, _view, view_of_sequences(_view))
+
+
 # -- cases -------------------------------------------------------------------------------------------
 
 SOUND = {
@@ -511,3 +549,83 @@ def run(case: Case) -> str:
     assert wanted is not None
     assert abs(found - wanted) <= 3e-3 * abs(wanted), f"{case}: {found} instead of {wanted}"
     return "harmless"
+
+
+# -- answers of structures ---------------------------------------------------------------------------
+
+# Damages that leave a valid array of integers, of real numbers, and of bounds.
+_KEPT = {"column order", "read only", "masked"}
+_NUMBERS = {*_KEPT, "big endian", "long double"}
+_TABLE = _NUMBERS | {"index far below", "index too large by far", "fractions"}
+_REAL = _TABLE | {"negative index", "huge index"}
+_BOUNDS = _REAL | {"inf"}
+# A list of a single object is the object.
+_OBJECT = {"list"}
+# Damages that are accepted, by method and field. All others must raise an error with the method.
+STRUCTURE_ANSWERS: dict[tuple[str, str | None], set[str]] = {
+    ("decode", None): _OBJECT,
+    ("decode", "labels"): _KEPT,
+    ("decode", "upper"): _BOUNDS | {"-inf", "none"},
+    ("decode", "levels"): _KEPT,
+    ("decode", "fractions"): _NUMBERS | {"none"},
+    ("decode", "features"): _TABLE,
+    ("separate", None): _OBJECT,
+    ("separate", "labels"): _KEPT,
+    ("separate", "upper"): _BOUNDS,
+    ("separate", "levels"): _KEPT,
+    ("separate", "scale"): _REAL | {"none"},
+    ("runner_up", None): _OBJECT,
+    ("runner_up", "labels"): _KEPT,
+    ("runner_up", "upper"): _BOUNDS | {"-inf", "none"},
+    ("runner_up", "levels"): _KEPT,
+    ("best_by_wrong", None): _TABLE | {"inf", "-inf", "none"},
+    ("most_wrong", None): _KEPT,
+    # Anything that NumPy converts to numbers, such as lists.
+    ("allows", None): _REAL | {"list", "object", "complex", "dates"},
+    ("n_pairwise", None): (_TABLE | {"number", "list"}) - {"column order", "index far below"},
+    ("functions", None): _OBJECT,
+    ("functions", "outputs"): _KEPT,
+    ("functions", "signs"): _REAL,
+    ("features", None): _TABLE,
+    ("pairwise_score", None): _REAL,
+}
+LEVELED = ("decode", "separate", "runner_up")
+
+
+def ask_structure(view: str, damage: Damage, leveled: bool = False) -> Any:
+    """Call a method of two sequences through the bound structure, as fits and certificates do."""
+    rng, layout = np.random.default_rng(0), Layout.of_lengths([3, 2])
+    bound = SpoiltSequence(damage).bind(np.array([0, 1, 2, 2, 1]), layout=layout)
+    codes, pairwise, potentials = bound.codes, rng.standard_normal(15), rng.standard_normal((5, 3))
+    others, costs = codes[::-1].copy(), bound.competitors().costs
+    if leveled:
+        potentials = np.cumsum(rng.random((5, 3, 3)), axis=2)
+        costs = np.repeat(costs[:, :, None], 3, axis=2)
+    violations = SimpleNamespace(gains=potentials, costs=costs, upper=potentials + costs)
+    calls = {
+        "decode": lambda: decoded(bound.structure, potentials, pairwise, layout),
+        "separate": lambda: bound.separate(bound.competitors(), violations, pairwise, layout),
+        "runner_up": lambda: bound.runner_up(potentials, codes, pairwise, layout),
+        "most_wrong": lambda: bound.most_wrong(potentials, codes, np.full(2, -5.0), pairwise, layout),
+        "allows": bound.allowed,
+        "functions": lambda: bound.predict(potentials, pairwise),
+        "features": lambda: bound.moved(others, codes, layout),
+        "pairwise_score": lambda: bound.pairwise_gain(Decoding(others), codes, pairwise, layout),
+    }
+    return calls[{"best_by_wrong": "most_wrong", "n_pairwise": "allows"}.get(view, view)]()
+
+
+def refusals(view: str, field: str | None, leveled: bool) -> dict[str, str]:
+    """The error of each damage to an answer; "" if it was accepted, and no entry if it is unused."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in {**ARRAYS, **HARMLESS, **INDICES, **SPARSE, **dict.fromkeys(WHOLE)}:
+            damage, error_text = Damage(view, field, name), ""
+            try:
+                ask_structure(view, damage, leveled)
+            except (TypeError, ValueError) as error:
+                error_text = str(error)
+            if damage.done:
+                found[name] = error_text
+    return found

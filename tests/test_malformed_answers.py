@@ -13,7 +13,7 @@ from structinv.oracles.third_party import bind
 from structinv.utils.matrices import dense, row_dots
 
 from .covering import slow_unless
-from .malformed import data, draw, run
+from .malformed import LEVELED, STRUCTURE_ANSWERS, data, draw, refusals, run
 from .problems import two_classes
 
 X, Y = data()
@@ -30,6 +30,26 @@ MACHINES = [
 def test_damaged_answers_fit_or_raise_with_the_method(portion):
     for seed in range(60 * portion, 60 * (portion + 1)):
         run(draw(seed))
+
+
+@pytest.mark.parametrize(
+    ("view", "field", "leveled"),
+    [
+        (*answer, leveled)
+        for answer in STRUCTURE_ANSWERS
+        for leveled in (False, True)
+        if answer[1] != "levels" or leveled
+        if not leveled or (answer[0] in LEVELED and answer[1] not in ("fractions", "features"))
+    ],
+)
+def test_malformed_answers_of_structures_raise_with_the_method(view, field, leveled):
+    found, accepted = refusals(view, field, leveled), STRUCTURE_ANSWERS[view, field]
+    assert len(found) >= 36
+    assert {name for name, error in found.items() if not error} == accepted & found.keys()
+    # NumPy itself raises errors for what `allows` returns.
+    foreign = {"text", "word", "dict", "sparse", "class"} if view == "allows" else set()
+    for name in found.keys() - accepted - foreign:
+        assert f"SpoiltSequence.{view} " in found[name], (name, found[name])
 
 
 class Reversal(FiniteOracle):

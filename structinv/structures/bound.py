@@ -13,6 +13,7 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, refuse_masked
 from ..utils.parameters import brief, places_of
 from . import inference
 from .decodings import Competitors, Decoding, Layout, laid_out
+from .third_party import checked
 
 if TYPE_CHECKING:
     from .base import Structure
@@ -51,9 +52,10 @@ class BoundStructure:
                 raise ValueError(f"layout must be None for {name}, whose examples are single rows")
         structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
-        self.functions = inference.functions(structure, n_labels)
+        self._checked = checked(structure)
+        self.functions = self._checked.functions(n_labels)
         self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
-        self.n_pairwise = inference.n_pairwise(structure, n_labels)
+        self.n_pairwise = self._checked.n_pairwise(n_labels)
         if layout is None and (self.n_pairwise or not structure.rowwise):
             # Each row is an example, and its labeling has features.
             self.layout = Layout.of_rows(len(self.codes))
@@ -110,7 +112,7 @@ class BoundStructure:
     def allowed(self) -> np.ndarray:
         """Return True for each block whose true labeling is allowed, (n_blocks,)."""
         layout = laid_out(self.layout, len(self.codes))
-        return inference.allowed(self.structure, self.codes, layout, self.n_labels)
+        return self._checked.allows(self.codes, layout, self.n_labels)
 
     def competitors(self, rows: Rows = ALL_ROWS) -> Competitors:
         """Return the true labels and costs of some rows."""
@@ -122,7 +124,7 @@ class BoundStructure:
     ) -> Decoding:
         """Return the loss-augmented argmax of each block."""
         known = laid_out(layout, len(competitors))
-        return inference.separated(self.structure, competitors, found, pairwise, known)
+        return self._checked.separate(competitors, found, pairwise, known)
 
     def as_fractional(self, chosen: Decoding, layout: Layout) -> Decoding:
         """Return the labelings in fractional form; whole labels have the fraction 1."""
@@ -157,10 +159,10 @@ class BoundStructure:
         return chosen.features @ pairwise - true_score
 
     def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
-        return inference.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
+        return self._checked.pairwise_score(labels, pairwise, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
-        return inference.features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
+        return self._checked.features(labels, layout, self.n_labels)
 
     def predict(
         self, scores: np.ndarray, pairwise: np.ndarray | None = None, layout: Layout | None = None
@@ -188,7 +190,7 @@ class BoundStructure:
         layout: Layout,
     ) -> np.ndarray:
         """Bound the number of wrong rows in a sufficient labeling of each block."""
-        return inference.most_wrong(self.structure, potentials, codes, thresholds, pairwise, layout)
+        return self._checked.most_wrong(potentials, codes, thresholds, pairwise, layout)
 
 
 def predicted(
@@ -205,7 +207,7 @@ def predicted(
     if layout is not None:
         check_layout(layout, len(scores))
     known = laid_out(layout, len(scores))
-    potentials = inference.functions(structure, n_labels).scores(scores)
+    potentials = checked(structure).functions(n_labels).scores(scores)
     weights = np.zeros(0) if pairwise is None else pairwise
     return inference.decoded(structure, potentials, weights, known).labels
 

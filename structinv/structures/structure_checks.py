@@ -13,7 +13,8 @@ from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
 from .decodings import Competitors, Decoding, Layout
-from .inference import decoded, pairwise_score
+from .inference import decoded
+from .third_party import checked
 
 # Relative tolerance for rounding errors.
 _TOLERANCE = 1e-9
@@ -255,7 +256,9 @@ def _check_features(case: _Case) -> None:
                 f"{_name(case.structure)}.features: the features of example {block} must not depend on "
                 "other examples"
             )
-    scores = pairwise_score(case.structure, case.bound.codes, case.pairwise, case.layout, n_labels)
+    scores = checked(case.structure).pairwise_score(
+        case.bound.codes, case.pairwise, case.layout, n_labels
+    )
     off = np.flatnonzero(np.abs(scores - together) > _TOLERANCE)
     if len(off):
         raise CheckError(
