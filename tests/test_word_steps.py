@@ -11,7 +11,7 @@ from structinv import InvariantLinearSVC
 from structinv.dual import dual_state, refusals
 from structinv.dual.addition_shares import share_out
 from structinv.dual.addition_state import AdditionState
-from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
+from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, added_words, settle, weights_of
 from structinv.dual.edit_state import EditState
 from structinv.losses import Logistic, SquaredHinge
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
@@ -20,6 +20,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.terms.worst_case import WorstMargin
+from structinv.utils.matrices import csr_arrays
 
 from .covering import each_once
 
@@ -143,7 +144,7 @@ def test_the_state_is_a_sum_of_planes_after_every_sweep(name, loss):
         rest = state._successor()
         np.testing.assert_allclose(rest.offset, state.offset)
         np.testing.assert_allclose(rest.combination(), f, atol=1e-10)
-        if loss != "hinge" or not np.any(state.alphas):
+        if loss != "hinge" or not np.any(state.taus):
             continue
         blocks = np.concatenate(
             [batch[each.blocks] for batch, each in zip(rest.batches, rest.sets, strict=True)]
@@ -204,11 +205,13 @@ def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
     u, value = rng.standard_normal(d), np.where(rng.random(d) < 0.8, rng.uniform(0.2, 2.0, d), 0.0)
     total = budget * np.array([rng.random(), rng.random() if rng.random() < 0.7 else -1.0])
     own = rng.random((2, d)) * np.maximum(total, 0.0)[:, None]
-    sides, place = np.zeros((2, SUMS)), np.zeros(d, dtype=np.int8)
+    sides = np.zeros((2, SUMS))
     sides[:, TOTAL], sides[:, BUDGET] = total, K * total
-    settle(u, own, value, sides, place)
+    of_rows = added_words(np.ones(0, dtype=bool), K, False, value, sides)
+    of_rows.own[:] = own
+    settle(u, of_rows)
     w = u.copy()
-    weights_of(u, own, value, sides, place, w)
+    weights_of(u, of_rows, w)
     added = cp.Variable((2, d), nonneg=True)
     f = u + cp.multiply(value, added[0] - added[1])
     limits = [
@@ -239,11 +242,10 @@ def test_shares_keep_to_what_rows_may_add(seed, density):
             some = rng.permutation(words)[: rng.integers(0, K + 1)]
             wanted[row, some] += levels[row] / 3
     asked = wanted.sum(axis=0)
-    left, starts = asked.copy(), np.zeros(n + 1, dtype=np.int64)
-    words, shares = np.empty(n * (K + 1) + d, dtype=np.int64), np.empty(n * (K + 1) + d)
-    share_out(X.indptr, X.indices, rows, levels, K * levels, left, could, False, starts, words, shares)
-    size = starts[-1]
-    found = sp.csr_matrix((shares[:size], words[:size], starts), (n, d)).toarray()
+    left, most = asked.copy(), n * (K + 1) + d
+    entries = csr_arrays(X)
+    starts, words, shares = share_out(entries, rows, levels, K * levels, left, could, False, most)
+    found = sp.csr_matrix((shares, words, starts), (n, d)).toarray()
     np.testing.assert_allclose(found.sum(axis=0) + left, asked, atol=1e-12)
     assert np.all(found <= levels[:, None] * (1 + 1e-12))
     assert np.all(found[~absent] == 0)

@@ -42,22 +42,25 @@ def _rise(heap, at, room):
 
 
 @njit(**PLAIN)
-def share_out(indptr, indices, rows, alphas, budgets, asked, could, present, starts, words, shares):
-    """Distribute the required amounts of all features over rows.
+def share_out(entries, rows, taus, budgets, asked, could, present, most):
+    """Distribute the required amounts of all features over rows, at most ``most`` shares.
 
-    Shapes: `rows` (m,), `alphas` (m,), `budgets` (m,), `asked` (d,), `could` (d,), `starts` (m + 1,).
+    Returns where the shares of each row start, (m + 1,), and the feature and the amount of each share.
+
+    Shapes: `rows` (m,), `taus` (m,), `budgets` (m,), `asked` (d,), `could` (d,).
     """
+    indptr, indices, _ = entries
+    starts, words, shares = np.zeros(rows.size + 1, np.int64), np.empty(most, np.int64), np.empty(most)
     room, late = could - asked, np.zeros(asked.size)
-    heap, size = np.flatnonzero(asked > 0), 0
+    heap = np.flatnonzero(asked > 0)
     size = heap.size
     for at in range(size // 2 - 1, -1, -1):
         _sink(heap, at, size, room)
     aside, has = np.empty(size + 1, np.int64), np.zeros(asked.size, np.bool_)
     # All slacks fall by the dual variable of each visited row. This common amount is not subtracted.
     at = 0
-    starts[0] = 0
     for r in range(rows.size):
-        h = alphas[r]
+        h = taus[r]
         start, stop = indptr[rows[r]], indptr[rows[r] + 1]
         if not present:
             for e in range(start, stop):
@@ -95,3 +98,4 @@ def share_out(indptr, indices, rows, alphas, budgets, asked, could, present, sta
                 has[indices[e]] = False
                 late[indices[e]] += h
         starts[r + 1] = at
+    return starts, words[:at], shares[:at]

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..spaces import ExplicitSpace
 from ..spaces.base import Element
 from ..terms.worst_case import WorstMargin
-from ..utils.matrices import add_combinations, csr_arrays, scale_rows, squared_lengths, with_data
+from ..utils.matrices import csr_arrays, longest_row, scale_rows, with_data
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .addition_shares import share_out
-from .addition_steps import BUDGET, SUMS, TOTAL, Added, settle, sweep_additions, weights_of
-from .base import DualState, FocusedSweeps, OutOfTime, never, rows_at_once
+from .addition_steps import (
+    BUDGET,
+    SUMS,
+    TOTAL,
+    added_words,
+    row_work,
+    settle,
+    sweep_additions,
+    weights_of,
+)
+from .base import OutOfTime, never
 from .case import Case
 from .margin_state import MarginState
-from .margin_steps import KINDS
 from .plane_cache import BatchedState, PlaneCache
-from .row_state import RowLosses
+from .row_state import RowState, row_losses
 
 # A sweep is slow if it gains less than this fraction of the gap, or less than the distribution loses;
 # and the maximum number of consecutive slow sweeps.
@@ -31,41 +37,7 @@ _PROGRESS, _MOST_SLOW = 3e-4, 15
 _LEAST_SHARE = 1e-3
 
 
-@dataclass(frozen=True)
-class AddedWords:
-    """Features that rows add, with one threshold for the rows of each sign.
-
-    - `value` (d,): value that is added to each feature, 0 for none
-    - `per_feature, in_total`: factors of the two limits of a row, `AdditionState._left_over`: that of
-      one feature, and that of all features in total
-    - `sides` (2, SUMS): sums of both signs, as in `addition_steps.settle`
-    - `place` (d,): state of each feature, as in `addition_steps.settle`
-    """
-
-    value: np.ndarray
-    per_feature: int = 1
-    in_total: int = 1
-
-    @cached_property
-    def inverse(self) -> np.ndarray:
-        """Reciprocal of each value, 0 for a value of 0."""
-        found: np.ndarray = np.divide(
-            1.0, self.value, out=np.zeros_like(self.value), where=self.value != 0
-        )
-        return found
-
-    @cached_property
-    def sides(self) -> np.ndarray:
-        """Sums of both signs."""
-        return np.zeros((2, SUMS))
-
-    @cached_property
-    def place(self) -> np.ndarray:
-        """State of each feature: free, held or full."""
-        return np.zeros(len(self.value), dtype=np.int8)
-
-
-class AdditionState(FocusedSweeps, DualState):
+class AdditionState(RowState):
     r"""One dual variable per row, and the features that the rows of each sign add.
 
     Separate steps of rows that add the same features would undo each other. A step on the dual variable
@@ -85,7 +57,7 @@ class AdditionState(FocusedSweeps, DualState):
 
     name = "additions"
 
-    packs = False
+    packs = packs_rows = quick_value = False
 
     @staticmethod
     def refuses(case: Case) -> str:
@@ -95,33 +67,25 @@ class AdditionState(FocusedSweeps, DualState):
         return reason
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
-        self.case = case
-        self.space: ExplicitSpace = case.space
-        self.term, self.loss = case.term, case.loss
-        self.kind = KINDS[type(self.loss)]
-        self.additions = found = self._changes(case)
-        self.rng = rng
-        self.signs = case.signs
-        self.weights = self.term.weights
-        squares, intercept = squared_lengths(found.rows), self.space.intercept
-        self.losses = RowLosses(self.kind, self.signs, self.weights, squares, intercept)
-        self.alphas = np.zeros(len(self.signs))
-        self.rows = np.flatnonzero(self.weights > 0)
-        self.gaps = np.zeros(len(self.signs))
-        self.rows_at_once = rows_at_once(found.rows)
-        n_features = len(found.value)
+        self.case, self.loss, self.edits = case, case.loss, case.edits
+        X = self.edits.rows
+        super().__init__(case, rng, X, row_losses(case, self.loss, X, case.term.weights))
+        n_features = X.shape[1]
         # Sum of all additions, as part of f, and the part of the rows themselves.
         self.pushed, self.ours = np.zeros((2, n_features))
         # Amounts that each row adds, relative to its weight times dual variable; computed on access.
         self.shares: sp.csr_matrix | None = None
-        self.row_amounts = np.zeros((2, n_features))
-        self.added = self._words()
+        signs, weights = self.losses.signs, self.losses.weights
         self.changed_rows = [
-            found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)
+            self.edits.changed & (signs == sign) & (weights > 0) for sign in (1.0, -1.0)
         ]
-        for words in self.added:
-            # A side without rows adds nothing.
-            words.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.changed_rows]
+        self.sides = np.zeros((2, SUMS))
+        # A side without rows adds nothing.
+        self.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.changed_rows]
+        most, present, value = self.edits.max_changes, self.edits.present, self.edits.value
+        self.added = added_words(self.edits.changed, most, present, value, self.sides)
+        self.width = longest_row(X.indptr) + 1
+        self.entries, self.row_work = csr_arrays(X), row_work(self.width)
         self.cautious = False
         # Dual value before the next step, for sums that are not distributed over rows.
         self.dual = 0.0
@@ -130,22 +94,12 @@ class AdditionState(FocusedSweeps, DualState):
         self.slow_sweeps = 0
         self.rest: BatchedState | None = None
 
-    def _changes(self, case: Case) -> Any:
-        """Return the oracle's description of its edits."""
-        return case.edits
-
-    def _words(self) -> list[AddedWords]:
-        """Return the features that rows add, in groups with separate budgets."""
-        return [AddedWords(self.additions.value)]
-
     @property
     def offset(self) -> float:
-        if self.rest is not None:
-            return self.rest.offset
-        return self._offset()
+        return self._offset() if self.rest is None else self.rest.offset
 
     def _offset(self) -> float:
-        return -float(self.weights @ self.loss.conjugate(-self.alphas))
+        return -float(self.losses.weights @ self.loss.conjugate(-self.taus))
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         slow = self.rise < max(self.lost, _PROGRESS * self.gap)
@@ -196,31 +150,26 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
         """Return the arrays that a sweep over rows changes."""
-        return f, self.alphas
+        return f, self.taus
 
     def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return further arrays that the last sweep has changed, the places, and the old values."""
         return []
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
-        rows = csr_arrays(self.additions.rows), self.losses, self._sums()
-        sweep_additions(*rows, self.cautious, f, self.alphas, order, self.gaps)
-
-    def _sums(self) -> Added:
-        found, (words,) = self.additions, self.added
-        sums = self.row_amounts, words.sides, words.place
-        allowed = found.changed, found.max_changes, found.present
-        return Added(*allowed, found.value, words.inverse, *sums)
+        sweep_additions(
+            self.entries, self.losses, self.added, self.cautious, f, self.taus, order, self.gaps,
+            self.row_work,
+        )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the amounts of one feature and of all features that each row may add, weighted."""
-        amounts = self.weights * self.alphas
-        return amounts, self.additions.max_changes * amounts
+        amounts = self.losses.weights * self.taus
+        return amounts, self.edits.max_changes * amounts
 
     def _settle(self, u: np.ndarray) -> None:
         """Compute the additions of all rows for the current dual variables."""
-        for words in self.added:
-            settle(u, self.row_amounts, words.value, words.sides, words.place)
+        settle(u, self.added)
 
     def _dual_at(self, u: np.ndarray) -> float:
         """Return the dual value for sums that are not distributed over rows."""
@@ -230,25 +179,22 @@ class AdditionState(FocusedSweeps, DualState):
     def _weights(self, u: np.ndarray) -> np.ndarray:
         """Return the weights, including the additions of all rows."""
         f = u.copy()
-        for words in self.added:
-            weights_of(u, self.row_amounts, words.value, words.sides, words.place, f)
+        weights_of(u, self.added, f)
         return f
 
     def _count(self) -> None:
         """Sum the dual variables over the rows of each side, and over those with each feature."""
-        found, (amounts, budgets) = self.additions, self._left_over()
+        amounts, budgets = self._left_over()
         for side, mine in enumerate(self.changed_rows):
             # A side without rows adds nothing.
-            total, budget = amounts[mine].sum() if np.any(mine) else -1.0, budgets[mine].sum()
-            for words in self.added:
-                words.sides[side, TOTAL] = words.per_feature * total
-                words.sides[side, BUDGET] = words.in_total * budget
-            if not found.present:
-                self.row_amounts[side] = self._has.T @ np.where(mine, amounts, 0.0)
+            self.sides[side, TOTAL] = amounts[mine].sum() if np.any(mine) else -1.0
+            self.sides[side, BUDGET] = budgets[mine].sum()
+            if not self.edits.present:
+                self.added.own[side] = self._has.T @ np.where(mine, amounts, 0.0)
 
     @cached_property
     def _has(self) -> sp.csr_matrix:
-        return with_data(self.additions.rows, np.ones(self.additions.rows.nnz))
+        return with_data(self.X, np.ones(self.X.nnz))
 
     def _push(self, u: np.ndarray) -> None:
         """Store the additions of all rows, for f and for the distribution over rows."""
@@ -259,60 +205,44 @@ class AdditionState(FocusedSweeps, DualState):
     def _shared_out(self) -> sp.csr_matrix:
         """Distribute the additions over rows, and compute the loss of the dual value."""
         if self.shares is None:
-            (amounts, budgets), parts, self.lost = self._left_over(), [], 0.0
-            lengths = np.diff(self.additions.rows.indptr)
-            for words in self.added:
-                left_over = words.per_feature * amounts, words.in_total * budgets
-                for side, mine in enumerate(self.changed_rows):
-                    rows = np.flatnonzero(mine & (amounts > 0))
-                    # Rows with many features have the smallest choice, so they are first.
-                    rows = rows[np.argsort(-lengths[rows], kind="stable")]
-                    shares, missing = self._shared(words, side, rows, left_over)
-                    parts.append(shares)
-                    self.lost += missing
-            self.shares = sum(parts[1:], parts[0])
+            amounts, budgets = self._left_over()
+            lengths = np.diff(self.X.indptr)
+            parts, self.lost = [], 0.0
+            for side, mine in enumerate(self.changed_rows):
+                rows = np.flatnonzero(mine & (amounts > 0))
+                # Rows with many features have the smallest choice, so they are first.
+                rows = rows[np.argsort(-lengths[rows], kind="stable")]
+                shares, missing = self._shared(side, rows, amounts[rows], budgets[rows])
+                parts.append(shares)
+                self.lost += missing
+            self.shares = parts[0] + parts[1]
         return self.shares
 
     def _shared(
-        self, words: AddedWords, side: int, rows: np.ndarray, left_over: tuple[np.ndarray, np.ndarray]
+        self, side: int, rows: np.ndarray, amounts: np.ndarray, budgets: np.ndarray
     ) -> tuple[sp.csr_matrix, float]:
         """Return the additions of some rows of a side, and a bound of the loss of the dual."""
-        sums, sign, weights = words.sides[side], 1.0 - 2.0 * side, self.ours + self.pushed
-        pushed = words.place * sign > 0
-        pull = np.where(pushed, sign * words.value, 1.0)
+        total, sign, weights = self.sides[side, TOTAL], 1.0 - 2.0 * side, self.ours + self.pushed
+        pushed = self.added.place * sign > 0
+        pull = np.where(pushed, sign * self.added.value, 1.0)
         asked = np.where(pushed, self.pushed / pull, 0.0)
-        could = np.maximum(sums[TOTAL] - self.row_amounts[side], 0.0)
-        shares = self._taken(words, rows, left_over, np.minimum(asked, could), could)
+        could = np.maximum(total - self.added.own[side], 0.0)
+        starts, words, taken = share_out(
+            self.entries, rows, amounts, budgets, np.minimum(asked, could), could, self.edits.present,
+            len(rows) * (self.edits.max_changes + 1) + len(asked),
+        )  # fmt: skip
+        owners, shape = np.repeat(rows, np.diff(starts)), (len(self.taus), len(asked))
+        shares = sp.csr_matrix((taken, (owners, words)), shape=shape)
         left = asked - np.asarray(shares.sum(axis=0)).ravel()
         # The remaining amount r changes the weight by a r. The dual falls by gain r + a^2 r^2 / 2, and r
         # is at most the sum of the dual variables.
-        gains = np.maximum(-pull * weights, 0.0) + pull**2 * sums[TOTAL]
+        gains = np.maximum(-pull * weights, 0.0) + pull**2 * total
         return shares, float(gains @ np.abs(left))
 
     def _shared_push(self) -> np.ndarray:
         """Return the sum of all additions that were distributed."""
-        push: np.ndarray = self.additions.value * (self._shared_out().T @ self.signs)
+        push: np.ndarray = self.edits.value * (self._shared_out().T @ self.losses.signs)
         return push
-
-    def _taken(
-        self,
-        words: AddedWords,
-        rows: np.ndarray,
-        left_over: tuple[np.ndarray, np.ndarray],
-        asked: np.ndarray,
-        could: np.ndarray,
-    ) -> sp.csr_matrix:
-        found, (amounts, budgets) = self.additions, left_over
-        room = len(rows) * (words.in_total * found.max_changes + 1) + len(asked)
-        starts = np.zeros(len(rows) + 1, dtype=np.int64)
-        places, shares = np.empty(room, dtype=np.int64), np.empty(room)
-        share_out(
-            found.rows.indptr, found.rows.indices, rows, amounts[rows], budgets[rows], asked, could,
-            found.present, starts, places, shares,
-        )  # fmt: skip
-        size, owners = starts[-1], np.repeat(rows, np.diff(starts))
-        shape = (len(self.alphas), len(asked))
-        return sp.csr_matrix((shares[:size], (owners, places[:size])), shape=shape)
 
     def combination(self) -> Element:
         if self.rest is not None:
@@ -323,28 +253,21 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _of_rows(self) -> Element:
         """Return the part of f of the rows themselves."""
-        f, rates = self.space.zeros(), self.weights * self.signs * self.alphas
-        d = len(self.pushed)
-        add_combinations(self.additions.rows, rates[:, None], f[:d, None])
-        f[d:] = rates.sum()
-        return f
+        return self.combined(self.taus)
 
     def _rows(self, active: np.ndarray) -> sp.csr_matrix:
         """Return rows without additions, for a dual variable of 1."""
-        return self.additions.rows[active]
+        return self.X[active]
 
     def arrays(self) -> Arrays:
-        if self.rest is not None:
-            return {**self._own_arrays(), **self.rest.arrays()}
-        return self._own_arrays()
+        return {**super().arrays(), **({} if self.rest is None else self.rest.arrays())}
 
-    def _own_arrays(self) -> Arrays:
-        """Return the dual variables of this state itself."""
-        return {"taus": self.alphas.copy()}
+    def _limits(self) -> tuple[float, float]:
+        low, high = self.loss.domain()
+        return -float(high), -float(low)
 
     def _start(self, arrays: Arrays, f: Element) -> int:
-        low, high = self.loss.domain()
-        self.alphas = np.clip(arrays["taus"], -high, -low)
+        super()._start(arrays, f)
         self._start_rows(arrays)
         self._count()
         u = self._of_rows()
@@ -359,13 +282,13 @@ class AdditionState(FocusedSweeps, DualState):
         """Return a state with lists of planes of the rows, with these dual variables."""
         kind = MarginState if isinstance(self.term, WorstMargin) else PlaneCache
         rest = kind(self.case, self.rng)
-        active = np.flatnonzero(self.alphas > 0)
+        active = np.flatnonzero(self.taus > 0)
         added = scale_rows(
-            self._shared_out()[active] @ sp.diags(self.additions.value),
-            1.0 / (self.weights[active] * self.alphas[active]),
+            self._shared_out()[active] @ sp.diags(self.edits.value),
+            1.0 / (self.losses.weights[active] * self.taus[active]),
         )
         rows = self._rows(active)
-        normals = self.space.normals(rows + added.astype(rows.dtype), self.signs[active, None])
+        normals = self.space.normals(rows + added.astype(rows.dtype), self.losses.signs[active, None])
         offsets = np.zeros(len(active)) if kind is MarginState else np.ones(len(active))
-        rest.take_over(normals, offsets, active, self.alphas[active])
+        rest.take_over(normals, offsets, active, self.taus[active])
         return rest

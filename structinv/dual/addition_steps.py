@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..utils.jit import FAST, PLAIN, njit
+from ..utils.jit import LEAN, LEAN_FAST, njit
 from .margin_steps import best_alpha, conjugate, loss_value
 
 # Replaces an infinite threshold.
@@ -45,7 +45,9 @@ class Added(NamedTuple):
     - `present`: whether a row may also increase its own features
     - `value, inverse` (d,): value that is added to each feature, and its reciprocal; 0 for none
     - `own` (2, d): sum of the dual variables of the rows of each sign that have a feature
-    - `sides` (2, SUMS), `place` (d,): sums of both signs and states of features, as in `settle`
+    - `sides` (2, SUMS): sums of both signs, as above
+    - `place` (d,): state of each feature, by the sign of the rows: 0 free, 1 or -1 held, 2 or -2 full
+    - `gaining` (d,): workspace for features with a gain
     """
 
     changed: np.ndarray
@@ -56,215 +58,271 @@ class Added(NamedTuple):
     own: np.ndarray
     sides: np.ndarray
     place: np.ndarray
+    gaining: np.ndarray
 
 
-@njit(**PLAIN)
-def _gaining(u, value, sigma, cut, words):
+class Row(NamedTuple):
+    """A row in the format of the compiled functions.
+
+    - `words, values` (m,): its features and their values
+    - `start`: place of its first entry among those of all rows
+    - `sign, weight`: its sign, and the weight of its loss
+    - `side`: number of its sign in the sums over rows, or -1 if it adds nothing
+    """
+
+    words: np.ndarray
+    values: np.ndarray
+    start: int
+    sign: float
+    weight: float
+    side: int
+
+
+class RowWork(NamedTuple):
+    """Workspaces for one row.
+
+    - `full` (width,): positions of its full features
+    - `held, couplings` (2,): sums over its held features, and couplings with those of all rows
+    - `values` (4, width): products, and workspaces of `read_row` and `move_row`
+    """
+
+    full: np.ndarray
+    held: np.ndarray
+    couplings: np.ndarray
+    values: np.ndarray
+
+
+def added_words(
+    changed: np.ndarray, most: int, present: bool, value: np.ndarray, sides: np.ndarray
+) -> Added:
+    """Return features that no row adds yet, with the sums `sides`."""
+    inverse = np.divide(1.0, value, out=np.zeros_like(value), where=value != 0)
+    own, place = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int8)
+    gaining = np.empty(len(value), dtype=np.int64)
+    return Added(changed, most, present, value, inverse, own, sides, place, gaining)
+
+
+def row_work(width: int) -> RowWork:
+    """Return workspaces for rows with fewer than `width` features."""
+    return RowWork(np.empty(width, dtype=np.int64), np.zeros(2), np.zeros(2), np.empty((4, width)))
+
+
+@njit(**LEAN)
+def _gaining(u, added, sigma, cut):
     """List the features with a gain above ``cut``; return their number and the largest gain."""
     count, high = 0, 0.0
-    for j in range(value.size):
-        gain = -sigma * value[j] * u[j]
+    for j in range(added.value.size):
+        gain = -sigma * added.value[j] * u[j]
         if gain > cut:
-            words[count] = j
+            added.gaining[count] = j
             count += 1
             high = max(high, gain)
     return count, high
 
 
-@njit(**PLAIN)
-def _added(t, u, own, value, sigma, total, words, count):
+@njit(**LEAN)
+def _total(t, u, added, side, count):
     """Return the total addition of the listed features at threshold t, and its slope."""
-    added, slope = 0.0, 0.0
+    total, slope, sigma = 0.0, 0.0, 1.0 - 2.0 * side
     for k in range(count):
-        j = words[k]
-        a = value[j]
+        j = added.gaining[k]
+        a = added.value[j]
         m = (-sigma * a * u[j] - t) / (a * a)
         if m > 0:
-            room = total - own[j]
+            room = added.sides[side, TOTAL] - added.own[side, j]
             if m < room:
                 slope -= 1.0 / (a * a)
-                added += m
+                total += m
             else:
-                added += max(room, 0.0)
-    return added, slope
+                total += max(room, 0.0)
+    return total, slope
 
 
-@njit(**PLAIN)
-def _threshold(u, own, value, sigma, total, budget, guess, words):
-    """Return the smallest threshold within the budget, from a guess, and the number of ``words``.
+@njit(**LEAN)
+def _threshold(u, added, side):
+    """Return the smallest threshold within the budget, and the number of listed features.
 
-    ``words`` receives all features with larger gains, and perhaps others.
+    The search starts at the former threshold. All features with larger gains are listed, and perhaps
+    others.
     """
+    sigma, budget, guess = 1.0 - 2.0 * side, added.sides[side, BUDGET], added.sides[side, THRESHOLD]
     if budget <= 0:
         # Nothing is added, and no feature is full.
-        return _gaining(u, value, sigma, 0.0, words)[1], 0
+        return _gaining(u, added, sigma, 0.0)[1], 0
     low = 0.5 * guess if 0.0 < guess < np.inf else 0.0
-    count, high = _gaining(u, value, sigma, low, words)
-    added, slope = _added(low, u, own, value, sigma, total, words, count)
-    if added <= budget and low > 0:
+    count, high = _gaining(u, added, sigma, low)
+    total, slope = _total(low, u, added, side, count)
+    if total <= budget and low > 0:
         low = 0.0
-        count, high = _gaining(u, value, sigma, low, words)
-        added, slope = _added(low, u, own, value, sigma, total, words, count)
-    if added <= budget:
+        count, high = _gaining(u, added, sigma, low)
+        total, slope = _total(low, u, added, side, count)
+    if total <= budget:
         return 0.0, count
     t = low
     if low < guess < high:
         t = guess
-        added, slope = _added(t, u, own, value, sigma, total, words, count)
+        total, slope = _total(t, u, added, side, count)
     for _ in range(_ROOT_STEPS):
-        if added > budget:
+        if total > budget:
             low = t
         else:
             high = t
-        t = t + (budget - added) / slope if slope < 0 else high
+        t = t + (budget - total) / slope if slope < 0 else high
         if not low < t < high:
             t = 0.5 * (low + high)
         if t <= low or t >= high:
             break
-        added, slope = _added(t, u, own, value, sigma, total, words, count)
-        if added == budget:
+        total, slope = _total(t, u, added, side, count)
+        if total == budget:
             return t, count
     return high, count
 
 
-@njit(**PLAIN)
-def settle(u, own, value, sides, place):
-    """Recompute each side's threshold and sums, and the state of each feature.
-
-    Shapes: `u` (d,), `own` (2, d), `value` (d,), `sides` (2, SUMS), `place` (d,).
-    """
+@njit(**LEAN)
+def settle(u, added):
+    """Recompute each side's threshold and sums, and the state of each feature; `u` (d,)."""
+    value, sides, place = added.value, added.sides, added.place
     place[:] = 0
-    words = np.empty(value.size, np.int64)
     for side in range(2):
         sums, sigma = sides[side], 1.0 - 2.0 * side
-        total = sums[TOTAL]
         sums[HELD:] = 0.0
-        if total < 0:
+        if sums[TOTAL] < 0:
             sums[THRESHOLD] = np.inf
             continue
-        t, count = _threshold(u, own[side], value, sigma, total, sums[BUDGET], sums[THRESHOLD], words)
-        sums[THRESHOLD] = t
+        sums[THRESHOLD], count = _threshold(u, added, side)
         for k in range(count):
-            j = words[k]
-            if -sigma * value[j] * u[j] > t:
-                _hold(j, u, value, sigma, sums, place)
-                move_word(j, u, own, value, sides, place)
-        if t > 0 and sums[CURVE] == 0:
-            _hold_next(u, value, sigma, sums, place)
+            j = added.gaining[k]
+            if -sigma * value[j] * u[j] > sums[THRESHOLD]:
+                _hold(j, u, added, side)
+                move_word(j, u, added)
+        if sums[THRESHOLD] > 0 and sums[CURVE] == 0:
+            _hold_next(u, added, side)
 
 
-@njit(**PLAIN)
-def _hold_next(u, value, sigma, sums, place):
+@njit(**LEAN)
+def _hold_next(u, added, side):
     """Set the threshold to the gain of the next feature, if full features use the whole budget.
 
     That feature is held with a zero addition, so that steps include the gain of a larger budget.
     """
-    best, gain = -1, 0.0
-    for j in range(value.size):
-        if place[j] == 0 and -sigma * value[j] * u[j] > gain:
-            best, gain = j, -sigma * value[j] * u[j]
-    sums[THRESHOLD] = gain
+    best, gain, sigma = -1, 0.0, 1.0 - 2.0 * side
+    for j in range(added.value.size):
+        if added.place[j] == 0 and -sigma * added.value[j] * u[j] > gain:
+            best, gain = j, -sigma * added.value[j] * u[j]
+    added.sides[side, THRESHOLD] = gain
     if best >= 0:
-        _hold(best, u, value, sigma, sums, place)
+        _hold(best, u, added, side)
 
 
-@njit(**PLAIN)
-def _hold(j, u, value, sigma, sums, place):
+@njit(**LEAN)
+def _hold(j, u, added, side):
     """Hold a free feature."""
-    a = value[j]
+    a, sums, sigma = added.value[j], added.sides[side], 1.0 - 2.0 * side
     sums[HELD] += -sigma * u[j] / a
     sums[CURVE] += 1.0 / (a * a)
-    place[j] = 1 if sigma > 0 else -1
+    added.place[j] = 1 if side == 0 else -1
 
 
-@njit(**PLAIN)
-def _let_go(j, u, value, sigma, sums, place):
+@njit(**LEAN)
+def _let_go(j, u, added, side):
     """Free a held feature."""
-    a = value[j]
+    a, sums, sigma = added.value[j], added.sides[side], 1.0 - 2.0 * side
     sums[HELD] -= -sigma * u[j] / a
     sums[CURVE] -= 1.0 / (a * a)
-    place[j] = 0
+    added.place[j] = 0
 
 
-@njit(**PLAIN)
-def _fill(j, u, own, value, sigma, sums, place, sign):
+@njit(**LEAN)
+def _fill(j, u, added, side, sign):
     """Fill a free feature (sign 1), or free a full feature (sign -1)."""
-    a = value[j]
+    a, sums, sigma, own = added.value[j], added.sides[side], 1.0 - 2.0 * side, added.own[side, j]
     sums[FULL] += sign
-    sums[MISSED] += sign * own[j]
+    sums[MISSED] += sign * own
     sums[GAIN] += sign * -sigma * a * u[j]
     sums[SQUARES] += sign * a * a
-    sums[MISSED_SQUARES] += sign * a * a * own[j]
-    place[j] = 0 if sign < 0 else (2 if sigma > 0 else -2)
+    sums[MISSED_SQUARES] += sign * a * a * own
+    added.place[j] = 0 if sign < 0 else (2 if side == 0 else -2)
 
 
-@njit(**PLAIN)
-def move_word(j, u, own, value, sides, place):
+@njit(**LEAN)
+def move_word(j, u, added):
     """Update the state of a feature for the current thresholds."""
-    a = value[j]
+    a, place = added.value[j], added.place
     if a == 0:
         return
     if place[j] == 0:
         for side in range(2):
             sigma = 1.0 - 2.0 * side
-            if -sigma * a * u[j] > sides[side, THRESHOLD]:
-                _hold(j, u, value, sigma, sides[side], place)
+            if -sigma * a * u[j] > added.sides[side, THRESHOLD]:
+                _hold(j, u, added, side)
                 break
         if place[j] == 0:
             return
     side = 0 if place[j] > 0 else 1
-    sums, sigma = sides[side], 1.0 - 2.0 * side
+    sums, sigma = added.sides[side], 1.0 - 2.0 * side
     m = (-sigma * a * u[j] - sums[THRESHOLD]) / (a * a)
     if place[j] == 1 or place[j] == -1:
         if m < 0:
-            _let_go(j, u, value, sigma, sums, place)
-        elif m > sums[TOTAL] - own[side, j]:
-            _let_go(j, u, value, sigma, sums, place)
-            _fill(j, u, own[side], value, sigma, sums, place, 1.0)
-    elif m < sums[TOTAL] - own[side, j]:
-        _fill(j, u, own[side], value, sigma, sums, place, -1.0)
-        _hold(j, u, value, sigma, sums, place)
+            _let_go(j, u, added, side)
+        elif m > sums[TOTAL] - added.own[side, j]:
+            _let_go(j, u, added, side)
+            _fill(j, u, added, side, 1.0)
+    elif m < sums[TOTAL] - added.own[side, j]:
+        _fill(j, u, added, side, -1.0)
+        _hold(j, u, added, side)
 
 
-@njit(**PLAIN)
-def level_out(sums):
-    """Compute the threshold of a side for its current held features."""
-    if sums[CURVE] > 0:
-        budget = sums[BUDGET] - sums[FULL] * sums[TOTAL] + sums[MISSED]
-        sums[THRESHOLD] = max((sums[HELD] - budget) / sums[CURVE], 0.0)
+@njit(**LEAN)
+def _level_out(sides):
+    """Compute the threshold of each side for its current held features."""
+    for side in range(2):
+        sums = sides[side]
+        if sums[CURVE] > 0:
+            budget = sums[BUDGET] - sums[FULL] * sums[TOTAL] + sums[MISSED]
+            sums[THRESHOLD] = max((sums[HELD] - budget) / sums[CURVE], 0.0)
 
 
-@njit(**PLAIN, forceinline=True)
-def weight_of(j, u, own, value, sides, place):
+@njit(**LEAN, forceinline=True)
+def weight_of(j, u, added):
     """Return the weight of a held or full feature, including additions."""
-    side = 0 if place[j] > 0 else 1
-    sigma, sums = 1.0 - 2.0 * side, sides[side]
-    if place[j] == 1 or place[j] == -1:
-        return -sigma * sums[THRESHOLD] / value[j]
-    return u[j] + sigma * value[j] * max(sums[TOTAL] - own[side, j], 0.0)
+    place = added.place[j]
+    side = 0 if place > 0 else 1
+    sigma = 1.0 - 2.0 * side
+    if place == 1 or place == -1:
+        return -sigma * added.sides[side, THRESHOLD] / added.value[j]
+    return u[j] + sigma * added.value[j] * max(added.sides[side, TOTAL] - added.own[side, j], 0.0)
 
 
-@njit(**PLAIN)
-def weights_of(u, own, value, sides, place, f):
+@njit(**LEAN)
+def weights_of(u, added, f):
     """Write the weights of held and full features, including additions, into f."""
-    for j in range(value.size):
-        if place[j] != 0:
-            f[j] = weight_of(j, u, own, value, sides, place)
+    for j in range(added.value.size):
+        if added.place[j] != 0:
+            f[j] = weight_of(j, u, added)
 
 
-@njit(**PLAIN)
-def _gather(indices, u, inverse, place, work):
-    """Write weights, reciprocal values and states of features into the first rows of ``work``."""
-    w, by_value, at = work[0], work[1], work[2]
-    for t in range(indices.size):
-        j = np.uint64(indices[t])
-        w[t], by_value[t], at[t] = u[j], inverse[j], place[j]
+@njit(**LEAN, forceinline=True)
+def row_of(i, rows, losses, changed):
+    """Return row i."""
+    indptr, indices, data = rows
+    start, stop, s = indptr[i], indptr[i + 1], losses.signs[i]
+    side = -1 if not changed[i] else (0 if s > 0 else 1)
+    return Row(indices[start:stop], data[start:stop], start, s, losses.weights[i], side)
 
 
-@njit(**FAST)
-def _multiply(data, s, cautious, first, second, work):
+@njit(**LEAN)
+def _gather(words, u, added, values):
+    """Write weights, reciprocal values and states of features into the first rows of ``values``."""
+    w, by_value, at = values[0], values[1], values[2]
+    for t in range(words.size):
+        j = np.uint64(words[t])
+        w[t], by_value[t], at[t] = u[j], added.inverse[j], added.place[j]
+
+
+@njit(**LEAN_FAST)
+def _multiply(data, s, cautious, first, second, values):
     """Replace the weights by products with the row's entries; see `read_row`."""
-    w, by_value, at = work[0], work[1], work[2]
+    w, by_value, at = values[0], values[1], values[2]
     total, curve, up, down, n_full = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(data.size):
         # Reading all values before writing lets the compiler vectorize the loop.
@@ -280,47 +338,50 @@ def _multiply(data, s, cautious, first, second, work):
     return total, curve, up, down, n_full
 
 
-@njit(**PLAIN)
-def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, full, held, work):
-    """Write the products of a row's entries with the weights into ``work[0]``.
+@njit(**LEAN)
+def read_row(row, cautious, u, added, work):
+    """Write the products of a row's entries with the weights into ``work.values[0]``.
 
-    The positions of full features are written into ``full``. For each side, the sum of entries divided
-    by values over held features is written into ``held``. The loops have no branches on the states,
-    because processors cannot predict them.
+    Returns the sum of the products, the curvature, and the number of full features, whose positions are
+    written into ``work.full``. For each side, the sum of entries divided by values over held features
+    is written into ``work.held``. The loops have no branches on the states, because processors cannot
+    predict them.
     """
-    first, second = sides[0, THRESHOLD], sides[1, THRESHOLD]
+    values, full = work.values, work.full
+    first, second = added.sides[0, THRESHOLD], added.sides[1, THRESHOLD]
     # A side without additions has no held features and an infinite threshold.
     first, second = -first if first < np.inf else 0.0, second if second < np.inf else 0.0
-    _gather(indices, u, inverse, place, work)
-    total, curve, held[0], held[1], any_full = _multiply(data, s, cautious, first, second, work)
+    _gather(row.words, u, added, values)
+    found = _multiply(row.values, row.sign, cautious, first, second, values)
+    total, curve, work.held[0], work.held[1], any_full = found
     n_full = 0
-    for t in range(indices.size if any_full > 0 else 0):
+    for t in range(row.words.size if any_full > 0 else 0):
         full[n_full] = t
-        n_full += abs(work[2, t]) == 2.0
+        n_full += abs(values[2, t]) == 2.0
     for k in range(n_full):
         t = full[k]
-        b = s * np.float64(data[t]) * weight_of(indices[t], u, own, value, sides, place)
-        total += b - work[0, t]
-        work[0, t] = b
+        b = row.sign * np.float64(row.values[t]) * weight_of(row.words[t], u, added)
+        total += b - values[0, t]
+        values[0, t] = b
     return total, curve, n_full
 
 
-@njit(**PLAIN)
-def _add(indices, data, rate, more, own, mine, u, work):
-    """Update the weights of features and the sums of their rows, also in ``work``."""
-    w, rows_of = work[0], work[3]
-    for t in range(indices.size):
-        j = np.uint64(indices[t])
-        own[mine, j] += more
-        value = u[j] + rate * data[t]
+@njit(**LEAN)
+def _add(row, rate, more, own, u, values):
+    """Update the weights of features and the sums of their rows, also in ``values``."""
+    w, rows_of, side = values[0], values[3], max(row.side, 0)
+    for t in range(row.words.size):
+        j = np.uint64(row.words[t])
+        own[side, j] += more
+        value = u[j] + rate * row.values[t]
         u[j], w[t] = value, value
         rows_of[t] = own[0 if value < 0 else 1, j]
 
 
-@njit(**FAST)
-def _misplaced(length, first, second, first_total, second_total, work):
+@njit(**LEAN_FAST)
+def _misplaced(length, first, second, first_total, second_total, values):
     """Mark features whose state has changed; return their number."""
-    w, by_value, at, rows_of = work[0], work[1], work[2], work[3]
+    w, by_value, at, rows_of = values[0], values[1], values[2], values[3]
     count = 0.0
     for t in range(length):
         weight, share, where, rows = w[t], by_value[t], at[t], rows_of[t]
@@ -334,92 +395,104 @@ def _misplaced(length, first, second, first_total, second_total, work):
     return count
 
 
-@njit(**PLAIN)
-def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held, work):
+@njit(**LEAN)
+def move_row(row, rate, more, u, added, work):
     """Add a multiple of a row to the weights and update the states of its features.
 
     `read_row` must have read the row before.
     """
-    sides[0, HELD] -= rate * held[0]
-    sides[1, HELD] += rate * held[1]
-    _add(indices, data, rate, more, own, mine, u, work)
-    for side in range(2):
-        level_out(sides[side])
+    sides, values = added.sides, work.values
+    sides[0, HELD] -= rate * work.held[0]
+    sides[1, HELD] += rate * work.held[1]
+    _add(row, rate, more, added.own, u, values)
+    _level_out(sides)
     first, second = min(sides[0, THRESHOLD], _HUGE), min(sides[1, THRESHOLD], _HUGE)
-    wrong = _misplaced(indices.size, first, second, sides[0, TOTAL], sides[1, TOTAL], work)
-    for t in range(indices.size if wrong > 0 else 0):
-        if work[3, t] > 0:
-            move_word(indices[t], u, own, value, sides, place)
+    wrong = _misplaced(row.words.size, first, second, sides[0, TOTAL], sides[1, TOTAL], values)
+    for t in range(row.words.size if wrong > 0 else 0):
+        if values[3, t] > 0:
+            move_word(row.words[t], u, added)
+    _level_out(sides)
+
+
+@njit(**LEAN, forceinline=True)
+def with_coupling(curve, couplings, sides):
+    """Add the curvature of a row's step through the held features of both sides."""
     for side in range(2):
-        level_out(sides[side])
+        if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
+            curve += couplings[side] ** 2 / sides[side, CURVE]
+    return curve
 
 
-@njit(**PLAIN)
-def sweep_additions(rows, losses, added, cautious, u, alphas, order, gaps):
+@njit(**LEAN, forceinline=True)
+def _without_full(row, curve, n_full, u, added, full):
+    """Return number and gain of the full features of its side that a row has, and its curvature."""
+    count, gain = 0.0, 0.0
+    for k in range(n_full):
+        j = row.words[full[k]]
+        a = added.value[j]
+        if added.place[j] == 2 - 4 * row.side and added.present:
+            curve += 2.0 * np.float64(row.values[full[k]]) * a
+        elif added.place[j] == 2 - 4 * row.side:
+            count += 1.0
+            gain += -row.sign * a * weight_of(j, u, added)
+            curve -= a * a
+    return count, gain, curve
+
+
+@njit(**LEAN)
+def _change_sums(row, step, n_full, added, full):
+    """Update the sums of both sides for a step of a row; return that of the rows of its features."""
+    sides, adds = added.sides, row.side >= 0 and not added.present
+    if row.side >= 0:
+        sides[row.side, TOTAL] += step
+        sides[row.side, BUDGET] += added.most * step
+    for k in range(n_full):
+        j = row.words[full[k]]
+        side, a = (0 if added.place[j] > 0 else 1), added.value[j]
+        change = (1.0 - 2.0 * side) * a * row.sign * step
+        sides[side, GAIN] -= change * np.float64(row.values[full[k]])
+        if side == row.side and adds:
+            sides[side, MISSED] += step
+            sides[side, MISSED_SQUARES] += a * a * step
+    return step if adds else 0.0
+
+
+@njit(**LEAN)
+def sweep_additions(rows, losses, added, cautious, u, taus, order, gaps, work):
     """Maximize over the dual variable of each row of `order`, with all additions.
 
-    Shapes: `alphas` (n,), `order` (m,), `gaps` (n,).
+    Shapes: `u` (d [+ 1],), `taus` (n,), `order` (m,), `gaps` (n,).
     """
-    indptr, indices, data = rows
-    kind, signs, weights, intercept = losses.kind, losses.signs, losses.weights, losses.intercept
-    adds, K, present, value, inverse, own, sides, place = added
-    last, longest = u.size - 1, 0
-    for i in range(indptr.size - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    full, held, work = np.empty(longest + 1, np.int64), np.empty(2), np.empty((4, longest + 1))
-    couplings = np.empty(2)
+    kind, intercept, couplings, last = losses.kind, losses.intercept, work.couplings, u.size - 1
     for i in order:
-        c, s = weights[i], signs[i]
+        row = row_of(i, rows, losses, added.changed)
+        c, s = row.weight, row.sign
         gaps[i] = 0.0
         if c == 0:
             continue
-        mine = -1 if not adds[i] else (0 if s > 0 else 1)
-        words, x = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
-        margin, curve, n_full = read_row(
-            words, x, s, cautious, u, own, value, inverse, sides, place, full, held, work
-        )
-        couplings[0], couplings[1] = -s * held[0], s * held[1]
+        margin, curve, n_full = read_row(row, cautious, u, added, work)
+        couplings[0], couplings[1] = -s * work.held[0], s * work.held[1]
         if intercept:
             margin += s * u[last]
             curve += 1.0
-        row_gain = -margin
-        if mine >= 0:
-            sums, own_full, own_gain = sides[mine], 0.0, 0.0
-            for k in range(n_full):
-                j = words[full[k]]
-                a = value[j]
-                if place[j] == 2 - 4 * mine and present:
-                    curve += 2.0 * np.float64(x[full[k]]) * a
-                elif place[j] == 2 - 4 * mine:
-                    own_full += 1.0
-                    own_gain += -s * a * weight_of(j, u, own, value, sides, place)
-                    curve -= a * a
-            budget = K - sums[FULL] + own_full
-            gain = sums[GAIN] - sums[TOTAL] * sums[SQUARES] + sums[MISSED_SQUARES]
-            row_gain += sums[THRESHOLD] * budget + gain - own_gain
+        gain = -margin
+        if row.side >= 0:
+            sums = added.sides[row.side]
+            n_own, own_gain, curve = _without_full(row, curve, n_full, u, added, work.full)
+            budget = added.most - sums[FULL] + n_own
+            of_full = sums[GAIN] - sums[TOTAL] * sums[SQUARES] + sums[MISSED_SQUARES]
+            gain += sums[THRESHOLD] * budget + of_full - own_gain
             curve += sums[SQUARES]
-            couplings[mine] -= budget
-        for side in range(2):
-            if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
-                curve += couplings[side] ** 2 / sides[side, CURVE]
-        alpha, q = alphas[i], c * max(curve, 0.0)
-        gaps[i] = c * max(loss_value(kind, row_gain) + conjugate(kind, alpha) - alpha * row_gain, 0.0)
-        new = best_alpha(kind, row_gain + q * alpha, q)
-        step = c * (new - alpha)
+            couplings[row.side] -= budget
+        curve = with_coupling(curve, couplings, added.sides)
+        tau, q = taus[i], c * max(curve, 0.0)
+        gaps[i] = c * max(loss_value(kind, gain) + conjugate(kind, tau) - tau * gain, 0.0)
+        new = best_alpha(kind, gain + q * tau, q)
+        step = c * (new - tau)
         if step == 0:
             continue
-        alphas[i] = new
-        if mine >= 0:
-            sides[mine, TOTAL] += step
-            sides[mine, BUDGET] += K * step
-        for k in range(n_full):
-            j = words[full[k]]
-            side, a = (0 if place[j] > 0 else 1), value[j]
-            sides[side, GAIN] -= (1.0 - 2.0 * side) * a * s * step * np.float64(x[full[k]])
-            if side == mine and not present:
-                sides[side, MISSED] += step
-                sides[side, MISSED_SQUARES] += a * a * step
-        more = step if mine >= 0 and not present else 0.0
-        move_row(words, x, s * step, more, max(mine, 0), u, own, value, sides, place, held, work)
+        taus[i] = new
+        more = _change_sums(row, step, n_full, added, work.full)
+        move_row(row, s * step, more, u, added, work)
         if intercept:
             u[last] += s * step

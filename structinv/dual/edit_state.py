@@ -7,12 +7,12 @@ import scipy.sparse as sp
 
 from ..losses import Hinge
 from ..spaces.base import Element
-from ..utils.matrices import csr_arrays, with_data
+from ..utils.matrices import with_data
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .addition_state import AdditionState
 from .case import Case
-from .edit_steps import OwnEdits, sweep_edits
+from .edit_steps import OwnEdits, edit_work, sweep_edits
 from .word_state import deviating_combination, feasible_deviations, listed_deviations
 
 # In a pass over all rows, rows with at most this fraction of the mean gap get no step. Steps take half
@@ -40,54 +40,50 @@ class EditState(AdditionState):
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)
-        found = self.additions
-        self.moves = found.moves(found.rows.shape[1], found.changed)
-        self.delta = np.zeros(found.rows.nnz)
-        # Entries that the last sweep changed, and their former deviations; untouched memory costs
-        # nothing.
-        self.undo = np.empty(found.rows.nnz, dtype=np.int64), np.empty(found.rows.nnz)
-        self.n_undo = 0
-        self.spent, self.mu = np.zeros((2, len(self.signs)))
+        self.moves = self.edits.moves(self.X.shape[1], self.edits.changed)
+        n_rows, nnz = self.X.shape[0], self.X.nnz
+        spent, mu = np.zeros((2, n_rows))
+        # Untouched memory of the last two costs nothing.
+        moved, before = np.empty(nnz, dtype=np.int64), np.empty(nnz)
+        self.variables = OwnEdits(self.taus, spent, mu, np.zeros(nnz), moved, before)
+        self.n_moved = 0
+        self.work = edit_work(self.width, self.X.shape[1])
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
-        return *super()._parts(f), self.spent
+        return *super()._parts(f), self.variables.spent
 
     def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        entries, before = (array[: self.n_undo] for array in self.undo)
-        return [(self.delta, entries, before)]
+        entries, before = self.variables.moved[: self.n_moved], self.variables.before[: self.n_moved]
+        return [(self.variables.delta, entries, before)]
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         self.least = 0.0 if again else _IDLE * float(self.gaps.mean())
         super()._step(f, order, again)
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
-        self.n_undo = sweep_edits(
-            csr_arrays(self.additions.rows), self.losses, self._sums(), self.moves, self.cautious, f,
-            OwnEdits(self.alphas, self.spent, self.mu, self.delta), order, self.gaps, self.least,
-            *self.undo,
+        self.n_moved = sweep_edits(
+            self.entries, self.losses, self.added, self.moves, self.cautious, f, self.variables, order,
+            self.gaps, self.least, self.row_work, self.work,
         )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
-        budgets = np.maximum(self.additions.max_changes * self.alphas - self.spent, 0.0)
-        return self.weights * np.minimum(self.alphas, budgets), self.weights * budgets
+        weights = self.losses.weights
+        budgets = np.maximum(self.edits.max_changes * self.taus - self.variables.spent, 0.0)
+        return weights * np.minimum(self.taus, budgets), weights * budgets
 
     def _of_rows(self) -> Element:
-        rates = self.weights * self.signs
-        return deviating_combination(
-            self.additions.rows, self.delta, self.alphas, rates, self.space.intercept
-        )
+        rates, delta = self.losses.weights * self.losses.signs, self.variables.delta
+        return deviating_combination(self.X, delta, self.taus, rates, self.space.intercept)
 
     def _rows(self, active: np.ndarray) -> sp.csr_matrix:
-        rows, lengths = self.additions.rows, np.diff(self.additions.rows.indptr)
-        alphas = np.repeat(np.where(self.alphas > 0, self.alphas, 1.0), lengths)
-        return with_data(rows, rows.data * (1.0 + self.delta / alphas))[active]
+        taus = np.repeat(np.where(self.taus > 0, self.taus, 1.0), np.diff(self.X.indptr))
+        return with_data(self.X, self.X.data * (1.0 + self.variables.delta / taus))[active]
 
-    def _own_arrays(self) -> Arrays:
-        return {**super()._own_arrays(), **listed_deviations(self.additions.rows.indptr, self.delta)}
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), **listed_deviations(self.X.indptr, self.variables.delta)}
 
     def _start_rows(self, arrays: Arrays) -> None:
-        found = self.additions
-        budgets = np.where(found.changed, found.max_changes, 0.0) * self.alphas
-        self.delta, self.spent = feasible_deviations(
-            arrays, found.rows.indptr, self.alphas, budgets, self.moves.drop, self.moves.grow
+        budgets = np.where(self.edits.changed, self.edits.max_changes, 0.0) * self.taus
+        self.variables.delta[:], self.variables.spent[:] = feasible_deviations(
+            arrays, self.X.indptr, self.taus, budgets, self.moves.drop, self.moves.grow
         )

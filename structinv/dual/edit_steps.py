@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..oracles.words.kernels import largest
-from ..utils.jit import FAST, PLAIN, njit
+from ..utils.jit import LEAN, LEAN_FAST, njit
 from .addition_steps import (
     BUDGET,
     CURVE,
@@ -28,32 +28,62 @@ from .addition_steps import (
     TOTAL,
     move_row,
     read_row,
+    row_of,
     weight_of,
+    with_coupling,
 )
-from .word_steps import KEEP, Block, Listed, step_block
+from .word_steps import KEEP, Block, Listed, listed, step_block
 
 
 class OwnEdits(NamedTuple):
     """Variables of the rows themselves.
 
-    - `alphas, spent, mu` (n,): dual variables, parts of their budgets for own features, and K-th gains
+    - `taus, spent, mu` (n,): dual variables, parts of their budgets for own features, and K-th gains
     - `delta` (nnz,): deviations of own features
+    - `moved, before` (nnz,): entries whose deviations the last sweep changed, and former deviations
     """
 
-    alphas: np.ndarray
+    taus: np.ndarray
     spent: np.ndarray
     mu: np.ndarray
     delta: np.ndarray
+    moved: np.ndarray
+    before: np.ndarray
 
 
-@njit(**PLAIN)
-def left_over(alpha, spent, K):
+class EditWork(NamedTuple):
+    """Workspaces of `sweep_edits`, for rows with fewer than `width` features.
+
+    - `words` (d + width): listed words of a row, of which the first are added
+    - `gain` (d + width,), `positions` (width,): gains, and the listed entries of a row
+    - `full` (2, d + 1), `n_full` (2,): full features of each side, and their number
+    - `has` (d,): mask of features that a row has, False between calls
+    """
+
+    words: Listed
+    gain: np.ndarray
+    positions: np.ndarray
+    full: np.ndarray
+    n_full: np.ndarray
+    has: np.ndarray
+
+
+def edit_work(width: int, n_features: int) -> EditWork:
+    """Return workspaces for rows with fewer than `width` features."""
+    room, integers = width + n_features + 1, np.int64
+    words, gain, has = listed(room, 0.0, 0.0), np.empty(room), np.zeros(n_features, dtype=bool)
+    positions, full = np.empty(width, integers), np.empty((2, n_features + 1), integers)
+    return EditWork(words, gain, positions, full, np.zeros(2, integers), has)
+
+
+@njit(**LEAN)
+def left_over(tau, spent, most):
     """Return the amounts of all features and of one feature that a row may add."""
-    budget = max(K * alpha - spent, 0.0)
-    return budget, min(alpha, budget)
+    budget = max(most * tau - spent, 0.0)
+    return budget, min(tau, budget)
 
 
-@njit(**PLAIN, forceinline=True)
+@njit(**LEAN, forceinline=True)
 def _list(words, at, b, q, base, dev, drop, grow, cap):
     """Append a feature to the list; return the number of features."""
     words.products[at], words.curvatures[at] = b, q
@@ -62,105 +92,119 @@ def _list(words, at, b, q, base, dev, drop, grow, cap):
     return at + 1
 
 
-@njit(**PLAIN)
-def _list_full(full, count, wanted, place, sigma, indices, start, stop):
-    """Remove features that are no longer full from a side's list, and append new ones from a row."""
-    kept = 0
-    for k in range(count[0]):
-        full[kept] = full[k]
-        kept += place[full[k]] == 2 * sigma
-    count[0] = kept
-    for e in range(start, stop if kept < wanted else start):
-        j, known = indices[e], place[indices[e]] != 2 * sigma
-        for k in range(kept):
-            known = known or full[k] == j
-        if not known:
-            full[count[0]] = j
-            count[0] += 1
+@njit(**LEAN)
+def _list_all_full(added, work):
+    """List the full features of both sides."""
+    place, full, n_full = added.place, work.full, work.n_full
+    n_full[:] = 0
+    for j in range(place.size):
+        if place[j] == 2 or place[j] == -2:
+            side = 0 if place[j] > 0 else 1
+            full[side, n_full[side]] = j
+            n_full[side] += 1
 
 
-@njit(**PLAIN, forceinline=True)
-def _push(j, change, u, value, sides, place):
+@njit(**LEAN)
+def _update_full(row, added, work):
+    """Remove features that are no longer full from the lists, and append new ones from a row."""
+    place, n_full = added.place, work.n_full
+    for side in range(2):
+        full, state, kept = work.full[side], 2 - 4 * side, 0
+        for k in range(n_full[side]):
+            full[kept] = full[k]
+            kept += place[full[k]] == state
+        n_full[side] = kept
+        for t in range(row.words.size if kept < added.sides[side, FULL] else 0):
+            j = row.words[t]
+            known = place[j] != state
+            for k in range(kept):
+                known = known or full[k] == j
+            if not known:
+                full[n_full[side]] = j
+                n_full[side] += 1
+
+
+@njit(**LEAN, forceinline=True)
+def _push(j, change, u, added):
     """Change the rows' own part of a weight, and the gain of a held feature."""
     u[j] += change
-    if place[j] == 1:
-        sides[0, HELD] -= change / value[j]
-    elif place[j] == -1:
-        sides[1, HELD] += change / value[j]
+    if added.place[j] == 1:
+        added.sides[0, HELD] -= change / added.value[j]
+    elif added.place[j] == -1:
+        added.sides[1, HELD] += change / added.value[j]
 
 
-@njit(**FAST)
-def _choose(delta, start, length, size, cut, drop, grow, entries):
-    """List entries with a gain above ``cut`` or a deviation; return their number."""
+@njit(**LEAN_FAST)
+def _choose(deviations, products, cut, drop, grow, positions):
+    """List entries of a row with a gain above ``cut`` or a deviation; return their number."""
     count = 0
-    for t in range(length):
-        entries[count] = start + t
-        count += (max(drop * size[t], -grow * size[t]) > cut) | (delta[start + t] != 0)
+    for t in range(deviations.size):
+        positions[count] = t
+        count += (max(drop * products[t], -grow * products[t]) > cut) | (deviations[t] != 0)
     return count
 
 
-@njit(**PLAIN)
-def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
-              n_own, words, at, couplings):  # fmt: skip
+@njit(**LEAN)
+def _list_own(row, deviations, products, moves, cautious, added, n_own, at, couplings, work):
     """List the chosen entries of a row; return their products' sum and their curvature.
 
     Entries of held features have no part in the curvature of the row. Their part of its couplings is
     removed instead.
     """
-    total, curve = 0.0, 0.0
-    for t in range(n_own):
-        e = entries[t]
-        j, x = indices[e], np.float64(data[e])
-        _list(words, at + t, size[e - start], c * x * x, 1.0, delta[e], drop, grow, 1.0)
-        total += size[e - start]
+    total, curve, place, drop, grow = 0.0, 0.0, added.place, moves.drop, moves.grow
+    for k in range(n_own):
+        t = work.positions[k]
+        j, x, b = row.words[t], np.float64(row.values[t]), products[t]
+        _list(work.words, at + k, b, row.weight * x * x, 1.0, deviations[t], drop, grow, 1.0)
+        total += b
         if cautious or place[j] == 0 or place[j] == 2 or place[j] == -2:
             curve += x * x
         else:
             side = 0 if place[j] > 0 else 1
-            couplings[side] += (1.0 - 2.0 * side) * s * x / value[j]
+            couplings[side] += (1.0 - 2.0 * side) * row.sign * x / added.value[j]
     return total, curve
 
 
-@njit(**PLAIN)
-def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, full, n_full, mine_full,
-                n_mine, has, words):  # fmt: skip
+@njit(**LEAN)
+def _list_added(row, budget, cap, u, added, row_full, n_row_full, work):
     """List the features that a row may add, and return their number.
 
     Each full feature is listed, and all held features are listed as a single one. The full features of
-    the row's ``n_mine`` entries in ``mine_full`` are skipped.
+    the row are skipped, those at its first ``n_row_full`` positions in ``row_full``.
     """
-    sigma, count = 1 - 2 * mine, 0
-    for k in range(n_mine):
-        has[indices[mine_full[k]]] = True
-    for k in range(n_full[mine, 0]):
-        j = full[mine, k]
+    side, c, count, has, words = row.side, row.weight, 0, work.has, work.words
+    for k in range(n_row_full):
+        has[row.words[row_full[k]]] = True
+    for k in range(work.n_full[side]):
+        j = work.full[side, k]
         if not has[j]:
-            a = value[j]
-            profit = -sigma * a * weight_of(j, u, own, value, sides, place)
+            a = added.value[j]
+            profit = -(1 - 2 * side) * a * weight_of(j, u, added)
             count = _list(words, count, profit, c * a * a, 0.0, -min(cap, budget), 1.0, 0.0, 1.0)
             budget -= min(cap, budget)
-    for k in range(n_mine):
-        has[indices[mine_full[k]]] = False
-    threshold, curve = sides[mine, THRESHOLD], sides[mine, CURVE]
+    for k in range(n_row_full):
+        has[row.words[row_full[k]]] = False
+    threshold, curve = added.sides[side, THRESHOLD], added.sides[side, CURVE]
     if curve > 0 and threshold > 0:
-        count = _list(words, count, threshold, c / curve, 0.0, -budget, 1.0, 0.0, np.float64(K))
+        most = np.float64(added.most)
+        count = _list(words, count, threshold, c / curve, 0.0, -budget, 1.0, 0.0, most)
     return count
 
 
-@njit(**PLAIN)
-def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
+@njit(**LEAN)
+def _top(products, length, n_added, K, threshold, guess, moves, work):
     """Return the largest sum of K gains, and the K-th largest gain.
 
     Held features have the gain ``threshold``. They can take any part of the budget, so the K-th gain is
     at least the threshold.
     """
-    above = 0
+    above, gain = 0, work.gain
     for t in range(length):
-        value = max(drop * size[t], -grow * size[t])
+        value = max(moves.drop * products[t], -moves.grow * products[t])
         gain[above] = value
         above += value > threshold
     for t in range(n_added):
-        gain[above] = words.products[t]
+        gain[above] = work.words.products[t]
         above += gain[above] > threshold
     if above >= K:
         return largest(gain, above, K, max(guess, threshold))
@@ -170,129 +214,103 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
     return top, threshold
 
 
-@njit(**PLAIN)
-def sweep_edits(rows, losses, added, moves, cautious, u, variables, order, gaps, least, moved, before):
+@njit(**LEAN)
+def _remember(row, variables, n_moved, n_own, work):
+    """Store the deviations of the chosen entries of a row; return the number of all stored ones."""
+    for k in range(n_own):
+        entry = row.start + work.positions[k]
+        variables.moved[n_moved + k], variables.before[n_moved + k] = entry, variables.delta[entry]
+    return n_moved + n_own
+
+
+@njit(**LEAN)
+def _deviate(row, deviations, n_own, at, gamma, moves, u, added, work):
+    """Move the chosen entries of a row by a fraction `gamma`; return their part of the budget."""
+    old, target, rate = work.words.deviations[at:], work.words.amounts[at:], row.weight * row.sign
+    spent = 0.0
+    for k in range(n_own):
+        t = work.positions[k]
+        new = target[k] if gamma == 1.0 else old[k] + gamma * (target[k] - old[k])
+        deviations[t] = new
+        spent += -new / moves.drop if new < 0 else (new / moves.grow if new > 0 else 0.0)
+        _push(row.words[t], rate * row.values[t] * (new - old[k]), u, added)
+    return spent
+
+
+@njit(**LEAN)
+def _raise_limits(row, before, after, n_row_full, added, row_full):
+    """Update the sums for a row's new left-over amounts; return the increase of that of a feature."""
+    more, sums = row.weight * (after[1] - before[1]), added.sides[row.side]
+    sums[TOTAL] = max(sums[TOTAL] + more, 0.0)
+    sums[BUDGET] += row.weight * (after[0] - before[0])
+    for k in range(n_row_full):
+        if added.place[row.words[row_full[k]]] == 2 - 4 * row.side:
+            sums[MISSED] += more
+    return more
+
+
+@njit(**LEAN)
+def sweep_edits(rows, losses, added, moves, cautious, u, variables, order, gaps, least, row_work, work):
     """Maximize over the dual variable and the own features of each row of `order`.
 
-    Steps include the additions of all rows. The entries whose deviations change are written into
-    `moved`, and their former deviations into `before`; returns their number.
+    Steps include the additions of all rows. Returns the number of `variables.moved`.
 
-    Shapes: `u` (d [+ 1],), `order` (m,), `gaps` (n,), `moved` (nnz,), `before` (nnz,).
+    Shapes: `u` (d [+ 1],), `order` (m,), `gaps` (n,).
     """
-    indptr, indices, data = rows
-    signs, weights, squares, intercept = losses.signs, losses.weights, losses.squares, losses.intercept
-    edited, K, _, value, inverse, own, sides, place = added
-    drop, grow = moves.drop, moves.grow
-    alphas, spent, mu, delta = variables
-    n_moved = 0
-    last, longest = u.size - 1, 0
-    for i in range(indptr.size - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    room = longest + value.size + 2
-    table = np.empty((9, room))
-    words = Listed(
-        table[0], table[1], table[2], table[3], table[4], table[5], table[6], table[7], table[8]
-    )
-    entries, work = np.empty(longest + 1, np.int64), np.empty((4, longest + 1))
-    gain, size = np.empty(room), work[0]
-    couplings, held = np.empty(2), np.empty(2)
-    row_full = np.empty(longest + 1, np.int64)
-    full, n_full = np.empty((2, value.size + 1), np.int64), np.zeros((2, 1), np.int64)
-    has = np.zeros(value.size, np.bool_)
-    for j in range(value.size):
-        if place[j] == 2 or place[j] == -2:
-            side = 0 if place[j] > 0 else 1
-            full[side, n_full[side, 0]] = j
-            n_full[side, 0] += 1
+    squares, intercept, words = losses.squares, losses.intercept, work.words
+    couplings, held, row_full = row_work.couplings, row_work.held, row_work.full
+    taus, spent, mu = variables.taus, variables.spent, variables.mu
+    n_moved, last, products = 0, u.size - 1, row_work.values[0]
+    _list_all_full(added, work)
     for i in order:
-        c, s, alpha = weights[i], signs[i], alphas[i]
+        row = row_of(i, rows, losses, added.changed)
+        c, s, tau = row.weight, row.sign, taus[i]
         gaps[i] = 0.0
         if c == 0:
             continue
-        mine = -1 if not edited[i] else (0 if s > 0 else 1)
-        start, stop = indptr[i], indptr[i + 1]
-        total, curve, n_row_full = read_row(
-            indices[start:stop], data[start:stop], s, cautious, u, own, value, inverse, sides, place,
-            row_full, held, work,
-        )  # fmt: skip
+        deviations = variables.delta[row.start : row.start + row.words.size]
+        total, curve, n_row_full = read_row(row, cautious, u, added, row_work)
         couplings[0], couplings[1] = (0.0, 0.0) if cautious else (-s * held[0], s * held[1])
         if intercept:
             total += s * u[last]
             curve += 1.0
-        n_own, n_added, most, budget, cap, top, threshold = 0, 0, 0, 0.0, 0.0, 0.0, 0.0
-        rest, inner = total, alpha * total
-        if mine >= 0:
-            most, (budget, cap) = K, left_over(alpha, spent[i], K)
-            n_added = _list_added(
-                indices[start:stop], c, mine, budget, cap, K, u, own, value, sides, place, full, n_full,
-                row_full, n_row_full, has, words,
-            )  # fmt: skip
-            top, threshold = _top(
-                size, stop - start, words, n_added, K, sides[mine, THRESHOLD], mu[i], drop, grow, gain,
-            )  # fmt: skip
+        n_own, n_added, most, top, threshold = 0, 0, 0, 0.0, 0.0
+        rest, inner, limits = total, tau * total, left_over(tau, spent[i], added.most)
+        if row.side >= 0:
+            most, held_gain = added.most, added.sides[row.side, THRESHOLD]
+            n_added = _list_added(row, limits[0], limits[1], u, added, row_full, n_row_full, work)
+            top, threshold = _top(products, row.words.size, n_added, most, held_gain, mu[i], moves, work)
             mu[i] = threshold
-            n_own = _choose(delta, start, stop - start, size, KEEP * threshold, drop, grow, entries)
-            listed, listed_curve = _list_own(
-                indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
-                n_own, words, n_added, couplings,
-            )  # fmt: skip
-            rest -= listed
-            curve = max(curve - listed_curve, 0.0)
+            n_own = _choose(
+                deviations, products, KEEP * threshold, moves.drop, moves.grow, work.positions
+            )
+            own, own_curve = _list_own(
+                row, deviations, products, moves, cautious, added, n_own, n_added, couplings, work
+            )
+            rest -= own
+            curve = max(curve - own_curve, 0.0)
         count = n_added + n_own
         for t in range(count):
             inner += words.products[t] * words.deviations[t]
         lack = 1.0 - (total - top)
-        gap = max(lack, 0.0) - alpha + inner
+        gap = max(lack, 0.0) - tau + inner
         gaps[i] = c * max(gap, 0.0)
         if gaps[i] <= least:
             continue
-        for side in range(2):
-            if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
-                curve += couplings[side] ** 2 / sides[side, CURVE]
-        size_of_row, curve = c * (squares[i] + intercept), c * curve
-        block = Block(alpha, 1.0, lack, gap, size_of_row, rest, curve, threshold, most)
+        curve, row_size = c * with_coupling(curve, couplings, added.sides), c * (squares[i] + intercept)
+        block = Block(tau, 1.0, lack, gap, row_size, rest, curve, threshold, most)
         gamma, new = step_block(block, words, count)
         if gamma == 0.0:
             continue
-        alphas[i] = new if gamma == 1.0 else alpha + gamma * (new - alpha)
-        for t in range(n_own):
-            moved[n_moved], before[n_moved] = entries[t], delta[entries[t]]
-            n_moved += 1
-        former, target = words.deviations[n_added:], words.amounts[n_added:]
-        spent[i] = _deviate(
-            indices, data, delta, entries, n_own, former, target, gamma, c * s, drop, grow, u, value,
-            sides, place,
-        )  # fmt: skip
-        more, step = 0.0, c * s * (alphas[i] - alpha)
-        if mine >= 0:
-            budget_now, cap_now = left_over(alphas[i], spent[i], K)
-            more = c * (cap_now - cap)
-            sides[mine, TOTAL] = max(sides[mine, TOTAL] + more, 0.0)
-            sides[mine, BUDGET] += c * (budget_now - budget)
-            for k in range(n_row_full):
-                if place[indices[start + row_full[k]]] == 2 - 4 * mine:
-                    sides[mine, MISSED] += more
+        taus[i] = new if gamma == 1.0 else tau + gamma * (new - tau)
+        n_moved = _remember(row, variables, n_moved, n_own, work)
+        spent[i] = _deviate(row, deviations, n_own, n_added, gamma, moves, u, added, work)
+        more, step = 0.0, c * s * (taus[i] - tau)
+        if row.side >= 0:
+            new_limits = left_over(taus[i], spent[i], added.most)
+            more = _raise_limits(row, limits, new_limits, n_row_full, added, row_full)
         if intercept:
             u[last] += step
-        move_row(
-            indices[start:stop], data[start:stop], step, more, max(mine, 0), u, own, value, sides, place,
-            held, work,
-        )  # fmt: skip
-        for side in range(2):
-            _list_full(
-                full[side], n_full[side], sides[side, FULL], place, 1 - 2 * side, indices, start, stop
-            )
+        move_row(row, step, more, u, added, row_work)
+        _update_full(row, added, work)
     return n_moved
-
-
-@njit(**PLAIN)
-def _deviate(indices, data, delta, entries, count, old, target, gamma, rate, drop, grow, u, value, sides,
-             place):  # fmt: skip
-    """Move the listed entries of a row by a fraction `gamma`; return their part of the budget."""
-    spent = 0.0
-    for t in range(count):
-        e = entries[t]
-        delta[e] = target[t] if gamma == 1.0 else old[t] + gamma * (target[t] - old[t])
-        spent += -delta[e] / drop if delta[e] < 0 else (delta[e] / grow if delta[e] > 0 else 0.0)
-        _push(indices[e], rate * data[e] * (delta[e] - old[t]), u, value, sides, place)
-    return spent

@@ -186,7 +186,7 @@ class HingeState(RowState):
 
     def __init__(self, case: Case, rng: np.random.Generator, X: Matrix | None = None) -> None:
         X = contiguous(case.term.bound.X) if X is None else X
-        super().__init__(case, rng, X, _losses(case, Hinge(), X, case.term.weights * case.others))
+        super().__init__(case, rng, X, row_losses(case, Hinge(), X, case.term.weights * case.others))
 
     @staticmethod
     def refuses(case: Case) -> str:
@@ -215,7 +215,7 @@ def contiguous(X: Matrix) -> Matrix:
     return X if sp.issparse(X) else np.ascontiguousarray(X)
 
 
-def _losses(case: Case, loss: ScalarLoss, X: Matrix, weights: np.ndarray) -> RowLosses:
+def row_losses(case: Case, loss: ScalarLoss, X: Matrix, weights: np.ndarray) -> RowLosses:
     """Return the losses of margins of rows."""
     return RowLosses(KINDS[type(loss)], case.signs, weights, squared_lengths(X), case.space.intercept)
 
@@ -232,7 +232,7 @@ class SlopeState(RowState):
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         X = contiguous(case.term.bound.X)
-        super().__init__(case, rng, X, _losses(case, case.loss, X, case.term.weights))
+        super().__init__(case, rng, X, row_losses(case, case.loss, X, case.term.weights))
         self.total = np.inf
 
     @staticmethod
