@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from numbers import Real
@@ -19,8 +20,8 @@ from ..oracles.combinators import OnlyFor
 from ..utils.matrices import Matrix
 from ..utils.summaries import Table, number_of, percent
 
-# False-positive rates of reports.
-RATES = (0.001, 0.01, 0.05)
+# False-positive rates of reports, and None for the threshold of `predict`.
+RATES = (None, 0.001, 0.01, 0.05)
 # Relative tolerance for rounding errors of a rate times a number.
 ROUNDING = 1e-12
 
@@ -33,15 +34,14 @@ DONE: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Detection:
-    """Detection rates of one label of two, at several false-positive rates.
+    """Detection rates of one label of two, at the false-positive rates `RATES`.
 
     A sample is detected if its score for the label is above a threshold. The threshold is the smallest
-    one that at most `max_fprs` of the unperturbed samples of the other label exceed.
+    one that at most this fraction of the unperturbed samples of the other label exceeds.
 
     - `label`: label to detect
     - `reason`: why this label is the one to detect
     - `n_positives, n_negatives`: numbers of samples with this label, and with the other one
-    - `max_fprs`: maximum false-positive rates
     - `thresholds` (n_rates,): threshold of each rate, relative to that of `predict`
     - `false_positives, clean` (n_rates,): fractions of detected unperturbed samples, of the other label
       and of this one
@@ -53,7 +53,6 @@ class Detection:
     reason: str
     n_positives: int
     n_negatives: int
-    max_fprs: list[float | None]
     thresholds: np.ndarray
     false_positives: np.ndarray
     clean: np.ndarray
@@ -64,7 +63,7 @@ class Detection:
         """Return the rates as a table."""
         rows = []
         for name, attacked in self.attacked.items():
-            for place, limit in enumerate(self.max_fprs):
+            for place, limit in enumerate(RATES):
                 threshold = "of predict" if limit is None else f"for {_rate(limit)}"
                 rates = self.false_positives, self.clean, attacked, self.certified[name]
                 cells = [percent(each[place]) for each in rates]
@@ -83,7 +82,7 @@ class Detection:
             f"rate of false positives among the {others} of these data, without perturbations. The "
             "perturbations of the model are the first ones."
         ]
-        missing = [each for each in self.max_fprs if each is not None and not self._is_measurable(each)]
+        missing = [each for each in RATES if each is not None and not self._is_measurable(each)]
         if missing:
             needed = ceil((1.0 - ROUNDING) / min(missing))
             rates = " and ".join(map(_rate, missing))
@@ -103,40 +102,6 @@ def check_max_fpr(max_fpr: Any) -> None:
         raise TypeError(f"max_fpr must be a number in [0, 1), got {max_fpr!r}")
     if not 0 <= float(max_fpr) < 1:
         raise ValueError(f"max_fpr must be in [0, 1), got {max_fpr!r}")
-
-
-def detection(
-    label: Any,
-    reason: str,
-    y: np.ndarray,
-    unperturbed: Certificate,
-    perturbed: Mapping[str, Certificate],
-    max_fprs: Sequence[float | None] = (None, *RATES),
-) -> Detection:
-    """Return the detection rates of a label.
-
-    Shapes: `y` (n_samples,).
-    """
-    own = y == label
-    # With rounding errors, so that no computed score of these samples is larger.
-    bounds = -unperturbed.margins[~own]
-    thresholds = np.array([0.0 if each is None else threshold_at(bounds, each) for each in max_fprs])
-
-    def above(values: np.ndarray) -> np.ndarray:
-        return np.array([np.mean(values > each) for each in thresholds])
-
-    return Detection(
-        label,
-        reason,
-        int(np.sum(own)),
-        int(np.sum(~own)),
-        list(max_fprs),
-        thresholds,
-        above(-unperturbed.attacked[~own]),
-        above(unperturbed.attacked[own]),
-        {name: above(each.attacked[own]) for name, each in perturbed.items()},
-        {name: above(each.margins[own]) for name, each in perturbed.items()},
-    )
 
 
 def threshold_at(scores: np.ndarray, max_fpr: float) -> float:
@@ -165,24 +130,32 @@ def detection_under_all_kinds(
     if len(classes) != 2 or len(np.unique(y)) != 2:
         return None
     label, reason = positive_label(oracle, classes)
+    positive = y == label
+    certificates = {_kind(oracle) or repr(oracle): own}
     with without_warnings_of_unknown_texts():
         unperturbed = certificate_of(without_edits(oracle))
-        others = [
-            (each, _if_supported(certificate_of, each)) for each in other_kinds(oracle, label, rows)
-        ]
-    certificates = [(oracle, own), *((each, found) for each, found in others if found is not None)]
-    named = {_kind(each) or repr(each): found for each, found in certificates}
-    return detection(label, reason, y, unperturbed, named)
+        for each in other_kinds(oracle, label, rows):
+            # Some features have no certificate for a kind of edits.
+            with suppress(TypeError):
+                certificates[_kind(each)] = certificate_of(each)
+    # With rounding errors, so that no computed score of these samples is larger.
+    bounds = -unperturbed.margins[~positive]
+    thresholds = np.array([0.0 if each is None else threshold_at(bounds, each) for each in RATES])
 
+    def above(scores: np.ndarray) -> np.ndarray:
+        return np.array([np.mean(scores > each) for each in thresholds])
 
-def _if_supported(
-    certificate_of: Callable[[InvarianceOracle], Certificate], oracle: InvarianceOracle
-) -> Certificate | None:
-    """Return the certificate, or None if the features have none for this kind of edits."""
-    try:
-        return certificate_of(oracle)
-    except TypeError:
-        return None
+    return Detection(
+        label,
+        reason,
+        n_positives=int(np.sum(positive)),
+        n_negatives=int(np.sum(~positive)),
+        thresholds=thresholds,
+        false_positives=above(-unperturbed.attacked[~positive]),
+        clean=above(unperturbed.attacked[positive]),
+        attacked={name: above(each.attacked[positive]) for name, each in certificates.items()},
+        certified={name: above(each.margins[positive]) for name, each in certificates.items()},
+    )
 
 
 def positive_label(oracle: InvarianceOracle, classes: np.ndarray) -> tuple[Any, str]:

@@ -104,7 +104,10 @@ class WorstCasesDisplay:
                 f"worst must have the shape of originals, {rows[0].shape}, got {rows[1].shape}"
             )
         count, n_features = rows[0].shape
-        form = image_shape(_own_shape(self.originals) if self.shape is None else self.shape, n_features)
+        shape = self.shape
+        if shape is None and np.ndim(self.originals) > 2:
+            shape = np.shape(self.originals)[1:]
+        form = image_shape(shape, n_features)
         if form is None or form.channels not in (1, 3):
             raise ValueError(f"shape must have 1 or 3 channels, got {self.shape!r}")
         for name in ("titles", "changes"):
@@ -186,8 +189,9 @@ class WorstCasesDisplay:
             line, column = divmod(place, columns)
             for panel, pixels in zip(panels[2 * line :, column], pair, strict=False):
                 panel.imshow(pixels, interpolation="nearest")
-            color: dict[str, Any] = {"color": _WRONG} if self._is_wrong(place) else {}
-            panels[2 * line, column].set_title(captions[place], fontsize=7, **color)
+            title = panels[2 * line, column].set_title(captions[place], fontsize=7)
+            if self.margins is not None and np.asarray(self.margins)[place, 1] < 0:
+                title.set_color(_WRONG)
         for panel in panels.flat:
             panel.set(xticks=[], yticks=[])
             panel.spines[:].set_visible(False)
@@ -211,27 +215,18 @@ class WorstCasesDisplay:
         return min(count, _PAIRS_A_ROW), -(-count // _PAIRS_A_ROW)
 
     def _captions(self) -> list[str]:
-        return [self._caption(place) for place in range(len(self._rows[0]))]
-
-    def _caption(self, place: int) -> str:
-        """Return the caption of a sample, in short lines."""
-        lines = [] if self.titles is None else str(self.titles[place]).split("\n")
-        lines += [] if self.changes is None else [self.changes[place]]
-        wrapped = ["\n".join(wrap(visible(line), _CHARACTERS)) for line in lines]
-        return "\n".join([*wrapped, *self._margin(place)])
-
-    def _margin(self, place: int) -> list[str]:
-        """Return the margins of a sample as one line, or no line."""
-        if self.margins is None:
-            return []
-        before, after = (
-            f"{each:.{2 if abs(each) < 1 else 3}g}" for each in np.asarray(self.margins)[place]
-        )
-        return [f"margin {before} to {after}"]
-
-    def _is_wrong(self, place: int) -> bool:
-        """Return True if the worst variant has a negative margin."""
-        return self.margins is not None and bool(np.asarray(self.margins)[place, 1] < 0)
+        """Return the captions of all images, in short lines."""
+        captions = []
+        for place in range(len(self._rows[0])):
+            lines = [] if self.titles is None else str(self.titles[place]).split("\n")
+            lines += [] if self.changes is None else [self.changes[place]]
+            lines = ["\n".join(wrap(visible(line), _CHARACTERS)) for line in lines]
+            if self.margins is not None:
+                pair = np.asarray(self.margins)[place]
+                before, after = (f"{each:.{2 if abs(each) < 1 else 3}g}" for each in pair)
+                lines.append(f"margin {before} to {after}")
+            captions.append("\n".join(lines))
+        return captions
 
     def _scaled(self) -> list[np.ndarray]:
         """Return originals and worst variants as colors in [0, 1], (n, height, width, 3) each."""
@@ -339,12 +334,6 @@ def _margins(estimator: Any, X: Any, worst: np.ndarray, y: ArrayLike) -> np.ndar
     images = np.concatenate([np.asarray(dense(X)), worst])
     certificate = estimator.certify(images, np.tile(np.asarray(y), 2), oracle=Identity())
     return certificate.attacked.reshape(2, -1).T
-
-
-def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
-    """Return the shape of one image, or None if the images are flat rows."""
-    shape = np.shape(images)
-    return shape[1:] if len(shape) > 2 else None
 
 
 def _images(name: str, images: ArrayLike) -> np.ndarray:

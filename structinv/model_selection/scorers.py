@@ -26,7 +26,7 @@ from ..estimators.inputs import (
     without_label,
 )
 from ..estimators.text import without_warnings_of_unknown_texts
-from ..inspection.detection import check_max_fpr, detection, positive_label, without_edits
+from ..inspection.detection import check_max_fpr, positive_label, threshold_at, without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..other_models import certify
 from ..other_models.layers import layers, opened, transformed
@@ -222,8 +222,7 @@ def _detection_rate(
     if oracle is None and isinstance(last, InvariantClassifier):
         oracle = last.oracle
     known = Identity() if oracle is None else oracle
-    default, reason = positive_label(known, classes)
-    label = default if label is None else label
+    label = positive_label(known, classes)[0] if label is None else label
     if label not in classes.tolist():
         raise ValueError(f"label must be one of the classes {classes.tolist()}, got {label!r}")
     if len(np.unique(y)) < 2:
@@ -236,9 +235,10 @@ def _detection_rate(
     with without_warnings_of_unknown_texts():
         unperturbed = certify(estimator, without_edits(known), X, y, at=at)
         perturbed = unperturbed if measure == "clean" else certify(estimator, oracle, X, y, at=at)
-    found = detection(label, reason, y, unperturbed, {"": perturbed}, [max_fpr])
-    rates = {"clean": found.clean, "attacked": found.attacked[""], "certified": found.certified[""]}
-    return float(rates[measure][0])
+    own = y == label
+    threshold = threshold_at(-unperturbed.margins[~own], max_fpr)
+    scores = perturbed.margins if measure == "certified" else perturbed.attacked
+    return float(np.mean(scores[own] > threshold))
 
 
 def labeled_scorer(
