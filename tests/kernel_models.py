@@ -15,7 +15,8 @@ from structinv.functionals import (
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.spaces import RepresenterSpace
-from structinv.spaces.kernel_space import AtomRows, KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.spaces.point_sums import PointSums
 
 from .kernel_problems import CACHES
 from .oracle_cases import Reorderings, Shrinkings
@@ -90,7 +91,7 @@ class Model:
         dense = np.zeros((len(sizes), len(self.gram), K))
         places = self.n_functionals + numbers
         np.add.at(dense, (np.repeat(np.arange(len(sizes)), sizes), places), coefficients)
-        return AtomRows(self.space.atoms, keys, coefficients, start), dense
+        return PointSums(keys, coefficients, start), dense
 
     def normals(self, m, most=3):
         """Rows of none, one or several members, some of them twice."""

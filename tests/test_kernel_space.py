@@ -166,7 +166,7 @@ def test_two_pools_share_a_space(cache_mb):
 @every_cache
 def test_atoms_store_row_and_variant(cache_mb):
     model = Model(cache_mb)
-    model.space.atoms.slots(model.normals(20)[0].keys)
+    model.space.atoms.slots(model.normals(20)[0].points)
     atoms = model.space.atoms
     pooled = len(atoms)
     assert pooled > 5
@@ -227,7 +227,7 @@ def test_tables_have_the_precision_of_the_kernel_within_the_cache(kernel, dtype,
     space = KernelSpace(kernel, 4, cache_mb=cache_mb)
     this = Objective(space, [WorstCase(X, y, Identity(), Binary(), 1.0)])
     normals = this.planes(space.zeros()).normals
-    gram, atoms = space.gram(normals, normals), space.atoms.slots(normals.keys)
+    gram, atoms = space.gram(normals, normals), space.atoms.slots(normals.points)
     where, table, extra = space.atoms.rows_of_table(atoms)
     rows = np.concatenate([table, extra])[where[atoms]][:, space.atoms.places[atoms]]
     wanted = Gaussian(60.0).matrix(X.astype(float), X.astype(float))
@@ -251,7 +251,7 @@ def test_rows_of_two_dtypes_keep_their_precision(dtypes, cache_mb):
     space = KernelSpace(Gaussian(3.0), 3, cache_mb=cache_mb)
     terms = [WorstCase(A, np.arange(len(A)) % 2, Identity(), Binary(), 1.0) for A in (X, Z)]
     planes = Objective(space, terms).planes(space.zeros())
-    slots = space.atoms.slots(planes.normals.keys)
+    slots = space.atoms.slots(planes.normals.points)
     np.testing.assert_array_equal(space.atoms.points(slots), np.vstack([X, Z]))
     f = space.combine(planes.normals, np.ones(16))
     np.testing.assert_allclose(
@@ -323,7 +323,7 @@ def test_rows_without_loss_add_no_atoms():
     before = len(space.atoms)
     planes = this.planes(f)
     assert len(planes.normals) == N
-    assert len(planes.normals.keys) == len(planes.normals.coefficients) == 0
+    assert len(planes.normals.points) == len(planes.normals.coefficients) == 0
     np.testing.assert_array_equal(planes.offsets, np.zeros(N))
     np.testing.assert_array_equal(space.gram(planes.normals, planes.normals), np.zeros((N, N)))
     assert len(space.atoms) == before

@@ -21,8 +21,9 @@ from structinv.oracles import (
 )
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Seconds, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, atoms
-from structinv.spaces.atoms import AtomRows, AtomStore
+from structinv.spaces.atoms import AtomStore
 from structinv.spaces.kernel_space import KernelSpace
+from structinv.spaces.point_sums import PointSums
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 
@@ -206,8 +207,8 @@ def test_inner_products_with_long_sums(n_outputs):
     keys = space.atoms.add_points(points, np.zeros((6, 2), dtype=int))
     left, right = rng.integers(6, size=9), rng.integers(6, size=12)
     a, b = rng.standard_normal((9, n_outputs)), rng.standard_normal((12, n_outputs))
-    first = AtomRows(space.atoms, keys[left], a, np.array([0, 0, 4, 9]))
-    second = AtomRows(space.atoms, keys[right], b, np.array([0, 5, 12]))
+    first = PointSums(keys[left], a, np.array([0, 0, 4, 9]))
+    second = PointSums(keys[right], b, np.array([0, 5, 12]))
     terms = space.kernel.matrix(points, points)[np.ix_(left, right)] * (a @ b.T)
     wanted = np.add.reduceat(np.add.reduceat(terms, [0, 4]), [0, 5], axis=1)
     np.testing.assert_allclose(space.gram(first, second), np.r_[np.zeros((1, 2)), wanted], atol=1e-14)

@@ -6,7 +6,8 @@ import pytest
 from structinv.functionals import Gradient
 from structinv.kernels import Linear
 from structinv.spaces import ExplicitSpace
-from structinv.spaces.kernel_space import AtomRows, KernelSpace
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.spaces.point_sums import PointSums
 from structinv.terms.penalty import FamilyFunctionals
 
 from .kernel_models import DEGREES, D, Model
@@ -24,11 +25,11 @@ def test_normals_over_atoms_stay_atom_rows():
     model = model_of()
     rows, _ = model.normals(5)
     both = model.space.stack([rows, model.space.element(model.function()[0])])
-    assert isinstance(both[:5], AtomRows)
-    assert isinstance(both[np.array([2, 0])], AtomRows)
-    assert not isinstance(both[4:], AtomRows)
+    assert isinstance(both[:5], PointSums)
+    assert isinstance(both[np.array([2, 0])], PointSums)
+    assert not isinstance(both[4:], PointSums)
     assert model.space.stack([rows]) is rows
-    assert isinstance(model.space.element(model.function(representers=False)[0]), AtomRows)
+    assert isinstance(model.space.element(model.function(representers=False)[0]), PointSums)
     # Functions that belong to no row that is left are left behind.
     thrice = model.space.stack([both, both, both])
     assert (len(thrice), len(thrice.functions), len(thrice.owned)) == (18, 3, 3)

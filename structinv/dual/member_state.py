@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..oracles.listed_changes import listed
-from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion, KernelSpace
+from ..spaces.point_sums import PointSums
 from ..utils.jit import njit
 from ..utils.row_arrays import Arrays
 from . import case as needs
@@ -185,7 +185,7 @@ class MemberState(DualState):
         normals = self.competitors.take(rows).normals(labels)
         keys, starts = self.pool.keys(rows, members), np.arange(len(rows) + 1)
         sizes = self.term.weights[rows] * self.alphas[rows, members, labels]
-        return self.space.combine(AtomRows(self.space.atoms, keys, normals, starts), sizes)
+        return self.space.combine(PointSums(keys, normals, starts), sizes)
 
     def arrays(self) -> Arrays:
         rows, members, labels = np.nonzero(self.alphas)

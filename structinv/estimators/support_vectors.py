@@ -21,8 +21,8 @@ from ..oracles.third_party import bind
 from ..solvers import FrankWolfe, Representer, Solution, Solver, Start, Status
 from ..solvers.checkpoint import Checkpoint
 from ..spaces import RepresenterSpace
-from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion, KernelSpace
+from ..spaces.point_sums import PointSums
 from ..spaces.reduced_sets import (
     TargetExpansion,
     best_coefficients,
@@ -205,7 +205,8 @@ class SupportVectorMachine(KernelMachine):
         """Return the function as an element of a space."""
         origins = np.column_stack([self.support_, self.support_members_])
         keys = space.atoms.add_points(self._atoms(), origins)
-        whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
+        pairwise = np.zeros((1, space.n_pairwise))
+        whole = PointSums(keys, self.dual_coef_.T, np.array([0, len(keys)]), pairwise)
         f = space.combine(whole, np.ones(1))
         if isinstance(space, RepresenterSpace):
             f += space.of_representers(self.alpha_.T.copy())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..kernels import Kernel
 from ..kernels.kernel_values import half_norms, kernel_matrix
 from ..utils.jit import njit
-from ..utils.matrices import Matrix, floating
-from ..utils.matrices import stack as stack_rows
+from ..utils.matrices import floating
 from .kernel_tiles import expand, in_kernel_tiles, wide_product
 
 if TYPE_CHECKING:
@@ -27,66 +25,6 @@ COLUMNS_WORTH_A_CACHE = 2000
 VALUES_AT_ONCE = 16_000_000
 ROWS_COMPARED = 1024
 ROWS_GATHERED = 16
-
-
-class AtomRows:
-    """Normals in a kernel's space: short sums ``sum_r coefficients_r k(point_r, .)``.
-
-    Shapes: `keys` (n,), `coefficients` (n, n_outputs), `start` (m + 1,), `pairwise` (m, n_pairwise).
-    """
-
-    def __init__(
-        self,
-        atoms: AtomStore,
-        keys: np.ndarray,
-        coefficients: np.ndarray,
-        start: np.ndarray,
-        pairwise: Matrix | None = None,
-    ) -> None:
-        self.atoms = atoms
-        self.keys = keys
-        self.coefficients = coefficients
-        self.start = start
-        self.pairwise = pairwise
-
-    @classmethod
-    def join(cls, parts: list[AtomRows]) -> AtomRows:
-        """Concatenate the rows of all parts."""
-        lengths = np.concatenate([np.diff(part.start) for part in parts])
-        return cls(
-            parts[0].atoms,
-            np.concatenate([part.keys for part in parts]),
-            np.concatenate([part.coefficients for part in parts]),
-            np.r_[0, np.cumsum(lengths)],
-            _joined([part.pairwise for part in parts]),
-        )
-
-    def __len__(self) -> int:
-        return len(self.start) - 1
-
-    def __getitem__(self, rows: Any) -> AtomRows:
-        chosen = np.arange(len(self))[rows]
-        lengths = np.diff(self.start)[chosen]
-        start = np.r_[0, np.cumsum(lengths)]
-        terms = np.repeat(self.start[chosen] - start[:-1], lengths) + np.arange(start[-1])
-        pairwise = None if self.pairwise is None else self.pairwise[chosen]
-        return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start, pairwise)
-
-    def without_zeros(self) -> AtomRows:
-        """Return the same rows without terms whose coefficients are all zero."""
-        used = np.any(self.coefficients != 0, axis=1)
-        if np.all(used):
-            return self
-        start = np.r_[0, np.cumsum(used)][self.start]
-        return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start, self.pairwise)
-
-    def by_row(self, values: np.ndarray) -> np.ndarray:
-        """Sum over the terms of each row, along the first axis."""
-        if len(values) == len(self) and np.all(np.diff(self.start) == 1):
-            return values
-        ones = np.ones(len(self.keys), dtype=values.dtype)
-        sums = sp.csr_matrix((ones, np.arange(len(ones)), self.start), (len(self), len(ones)))
-        return sums @ values
 
 
 @dataclass
@@ -507,12 +445,6 @@ def _gather_square(found, table, rows, columns, rows_at_once):
             column = columns[b]
             for a in range(start, end):
                 found[a, b] = found[b, a] = table[rows[a], column]
-
-
-def _joined(parts: list[Matrix | None]) -> Matrix | None:
-    """Concatenate the pairwise parts."""
-    given = [part for part in parts if part is not None]
-    return stack_rows(given) if given else None
 
 
 def _first_of_their_kind(points: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from ..utils.matrices import (
     take,
 )
 from .base import Normals, Space
+from .point_sums import PointSums
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
@@ -30,23 +31,13 @@ if TYPE_CHECKING:
 ENTRIES_AT_ONCE = 4_000_000
 
 
-class TensorRows:
+class TensorRows(PointSums):
     """Rows ``[vec(sum over group j of points_r (x) coefficients_r), pairwise_j]``.
 
     A plane of a multiclass loss is a sample times two or three coefficients. A plane of a structured
     loss is a sum of these over the rows of an example. This form multiplies each point once, not once
     per output.
-
-    Shapes: `points` (n, d), `coefficients` (n, k), `start` (m + 1,), `pairwise` (m, e).
     """
-
-    def __init__(
-        self, points: Matrix, coefficients: Matrix, start: np.ndarray, pairwise: Matrix
-    ) -> None:
-        self.points = points
-        self.coefficients = coefficients
-        self.start = start
-        self.pairwise = pairwise
 
     @classmethod
     def of_rows(cls, rows: np.ndarray, n_outputs: int, n_pairwise: int) -> TensorRows:
@@ -57,36 +48,11 @@ class TensorRows:
         coefficients = np.tile(np.eye(n_outputs), (len(rows), 1))
         return cls(points, coefficients, n_outputs * np.arange(len(rows) + 1), rows[:, split:])
 
-    @classmethod
-    def join(cls, parts: Sequence[TensorRows]) -> TensorRows:
-        """Concatenate the rows of all parts."""
-        lengths = np.concatenate([np.diff(part.start) for part in parts])
-        return cls(
-            stack([part.points for part in parts]),
-            stack([part.coefficients for part in parts]),
-            np.r_[0, np.cumsum(lengths)],
-            stack([part.pairwise for part in parts]),
-        )
-
-    def __len__(self) -> int:
-        return len(self.start) - 1
-
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and their length as flat rows."""
         width = self.points.shape[1] * self.coefficients.shape[1] + self.pairwise.shape[1]
         return len(self), width
-
-    def __getitem__(self, rows: Any) -> TensorRows:
-        chosen = np.arange(len(self))[rows]
-        lengths = np.diff(self.start)[chosen]
-        start = np.r_[0, np.cumsum(lengths)]
-        terms = np.repeat(self.start[chosen] - start[:-1], lengths) + np.arange(start[-1])
-        return self._rows(terms, start, self.pairwise[chosen])
-
-    def _rows(self, terms: np.ndarray, start: np.ndarray, pairwise: Matrix) -> TensorRows:
-        """Return rows with the points `terms`; those of row j begin at ``start[j]``."""
-        return TensorRows(self.points[terms], self.coefficients[terms], start, pairwise)
 
     def products(self, f: np.ndarray) -> np.ndarray:
         """Return the inner product of each row with a flat element."""
@@ -95,7 +61,7 @@ class TensorRows:
         each = np.zeros(self.coefficients.shape[0])
         for part, coefficients in self._dense_coefficients():
             each[part] = np.einsum("rk,rk->r", products(take(self.points, part), table), coefficients)
-        return self._by_group(each) + self.pairwise @ f[len(f) - n_pairwise :]
+        return self.by_normal(each) + self.pairwise @ f[len(f) - n_pairwise :]
 
     def combination(self, weights: np.ndarray) -> np.ndarray:
         """Return the flat element ``sum_j weights_j row_j``."""
@@ -112,7 +78,7 @@ class TensorRows:
 
     def mix(self, weights: np.ndarray) -> TensorRows:
         """Return ``sum_j weights_j row_j`` as one row, with at most one point per output."""
-        spread = scale_rows(self.coefficients, np.repeat(weights, np.diff(self.start)))
+        spread = self.spread(weights)
         used = np.unique(spread.nonzero()[1])
         used = used if len(used) else np.array([0])
         mixed = spread[:, used].T
@@ -133,7 +99,7 @@ class TensorRows:
             part = other[first:last]
             inner = points @ part.points.T
             tables = dense(inner) * dense(self.coefficients @ part.coefficients.T)
-            gram[:, first:last] = self._by_group(part._by_group(tables.T).T)
+            gram[:, first:last] = self.by_normal(part.by_normal(tables.T).T)
         return gram + dense(self.pairwise @ other.pairwise.T)
 
     def _portions(self, most: int) -> list[tuple[int, int]]:
@@ -149,7 +115,7 @@ class TensorRows:
         table = flat[:, :width].reshape(len(self), self.points.shape[1], self.coefficients.shape[1])
         for k in range(self.coefficients.shape[1]):
             part = scale_rows(self.points, dense(self.coefficients[:, [k]])[:, 0])
-            table[:, :, k] = self._by_group(dense(part))
+            table[:, :, k] = self.by_normal(dense(part))
         flat[:, width:] = dense(self.pairwise)
         return flat
 
@@ -163,12 +129,6 @@ class TensorRows:
         for first in range(0, coefficients.shape[0], at_once):
             part = slice(first, first + at_once)
             yield part, coefficients[part].toarray()
-
-    def _by_group(self, values: np.ndarray) -> np.ndarray:
-        """Sum over the points of each group, along the first axis."""
-        if len(values) == len(self):
-            return values
-        return np.add.reduceat(values, self.start[:-1], axis=0)
 
 
 def _units(places: np.ndarray, like: Matrix) -> Matrix:

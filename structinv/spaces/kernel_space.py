@@ -15,9 +15,10 @@ from ..oracles.query import Violations, WorstPoints, best_members
 from ..structures.decodings import Competitors
 from ..utils.matrices import Rows, count, dense, pick, scale_rows
 from ..utils.row_arrays import Arrays
-from .atoms import VALUES_AT_ONCE, AtomRows, AtomStore, MemberPool
+from .atoms import VALUES_AT_ONCE, AtomStore, MemberPool
 from .base import NUMBERS_AT_ONCE, Space
 from .kernel_tiles import SUMMED_AT_ONCE, expand, kernel_rounding, limited_blas
+from .point_sums import PointSums
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
@@ -188,47 +189,41 @@ class KernelSpace(Space):
         with limited_blas(f.coefficients.size * g.coefficients.shape[1]):
             return f.coefficients.T @ g.values()[places]
 
-    def scores(self, f: Expansion, normals: AtomRows) -> np.ndarray:
-        slots = self.atoms.slots(normals.keys)
+    def scores(self, f: Expansion, normals: PointSums) -> np.ndarray:
+        slots = self.atoms.slots(normals.points)
         places = self.atoms.places[slots]
-        scores = normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
-        return scores if normals.pairwise is None else scores + normals.pairwise @ f.pairwise
+        scores = normals.by_normal(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
+        return scores + normals.pairwise @ f.pairwise if self.n_pairwise else scores
 
-    def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
+    def combine(self, normals: PointSums, coefficients: np.ndarray) -> Expansion:
         # A normal with a zero coefficient adds no atom.
         used = np.flatnonzero(coefficients)
         if len(used) < len(coefficients):
             normals, coefficients = normals[used], coefficients[used]
-        slots = self.atoms.slots(normals.keys)
-        spread = normals.coefficients * np.repeat(coefficients, np.diff(normals.start))[:, None]
+        slots = self.atoms.slots(normals.points)
         total = np.zeros((len(self.atoms), self.n_outputs))
-        np.add.at(total, slots, spread)
-        pairwise = (
-            np.zeros(self.n_pairwise) if normals.pairwise is None else normals.pairwise.T @ coefficients
-        )
-        return Expansion(self.atoms, total, pairwise)
+        np.add.at(total, slots, normals.spread(coefficients))
+        return Expansion(self.atoms, total, normals.pairwise.T @ coefficients)
 
-    def mix(self, normals: AtomRows, coefficients: np.ndarray) -> AtomRows:
+    def mix(self, normals: PointSums, coefficients: np.ndarray) -> PointSums:
         return self.element(self.combine(normals, coefficients))
 
-    def gram(self, left: AtomRows, right: AtomRows) -> np.ndarray:
+    def gram(self, left: PointSums, right: PointSums) -> np.ndarray:
         products = self._gram_over_atoms(left, right)
-        if left.pairwise is None or right.pairwise is None:
-            return products
-        return products + dense(left.pairwise @ right.pairwise.T)
+        return products + dense(left.pairwise @ right.pairwise.T) if self.n_pairwise else products
 
-    def _gram_over_atoms(self, left: AtomRows, right: AtomRows) -> np.ndarray:
+    def _gram_over_atoms(self, left: PointSums, right: PointSums) -> np.ndarray:
         """Return the inner products of normals, without those of pairwise weights."""
-        first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
+        first, second = self.atoms.slots(left.points), self.atoms.slots(right.points)
         if len(second) > 2 * len(right) ** 2:
             # A few sums over many atoms, for example in bundle methods, share most of their atoms.
             return self._gram_with_sums(left, first, right, second)
         products = self.atoms.block(first, second)
         products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
-        return left.by_row(right.by_row(products.T).T)
+        return left.by_normal(right.by_normal(products.T).T)
 
     def _gram_with_sums(
-        self, left: AtomRows, first: np.ndarray, right: AtomRows, second: np.ndarray
+        self, left: PointSums, first: np.ndarray, right: PointSums, second: np.ndarray
     ) -> np.ndarray:
         """Return inner products with long sums, each converted to a function; in blocks."""
         atoms, place = np.unique(first, return_inverse=True)
@@ -242,23 +237,20 @@ class KernelSpace(Space):
             values.append(self.atoms.block(atoms[start : start + step], centers) @ flat)
         table = np.concatenate([np.zeros((0, flat.shape[1])), *values])
         table = table.reshape(-1, len(right), self.n_outputs)
-        return left.by_row(np.einsum("trk,tk->tr", table[place], left.coefficients))
+        return left.by_normal(np.einsum("trk,tk->tr", table[place], left.coefficients))
 
-    def stack(self, parts: Sequence[AtomRows]) -> AtomRows:
-        return parts[0] if len(parts) == 1 else AtomRows.join(list(parts))
+    def stack(self, parts: Sequence[PointSums]) -> PointSums:
+        return parts[0] if len(parts) == 1 else PointSums.join(list(parts))
 
-    def element(self, f: Expansion) -> AtomRows:
+    def element(self, f: Expansion) -> PointSums:
         used = f.support()
         ends = np.array([0, len(used)])
-        pairwise = f.pairwise[None].copy() if self.n_pairwise else None
-        return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends, pairwise)
+        keys = self.atoms.keys[used]
+        return PointSums(keys, f.coefficients[used], ends, f.pairwise[None].copy())
 
-    def scaled(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
-        each = np.repeat(factors, np.diff(normals.start))[:, None]
-        pairwise = None if normals.pairwise is None else scale_rows(normals.pairwise, factors)
-        return AtomRows(
-            normals.atoms, normals.keys, normals.coefficients * each, normals.start, pairwise
-        )
+    def scaled(self, normals: PointSums, factors: np.ndarray) -> PointSums:
+        pairwise = scale_rows(normals.pairwise, factors)
+        return PointSums(normals.points, normals.spread(factors), normals.start, pairwise)
 
     def accepts(self, f: Any) -> bool:
         # The kernel may differ.
@@ -284,9 +276,8 @@ class KernelSpace(Space):
             keys[known] = pool.keys(rows[known], members[known])
         others = np.flatnonzero(keys < 0)
         keys[others] = self.atoms.add_points(points[others], f.atoms.origins[used[others]])
-        pairwise = f.pairwise[None] if self.n_pairwise else None
-        ends = np.array([0, len(used)])
-        return self.combine(AtomRows(self.atoms, keys, f.coefficients[used], ends, pairwise), np.ones(1))
+        whole = PointSums(keys, f.coefficients[used], np.array([0, len(used)]), f.pairwise[None])
+        return self.combine(whole, np.ones(1))
 
     def arrays_of(self, f: Expansion) -> Arrays:
         used = f.support()
@@ -307,10 +298,13 @@ class KernelSpace(Space):
         coefficients: np.ndarray,
         groups: np.ndarray | None = None,
         pairwise: Any = None,
-    ) -> AtomRows:
-        # `points` are keys in this space. Rows without a coefficient add no atom.
+    ) -> PointSums:
+        # `points` are keys in this space. Terms whose coefficients are all zero add no atom.
         start = np.arange(len(points) + 1) if groups is None else groups
-        return AtomRows(self.atoms, points, coefficients, start, pairwise).without_zeros()
+        pairwise = np.zeros((len(start) - 1, self.n_pairwise)) if pairwise is None else pairwise
+        used = np.any(coefficients != 0, axis=1)
+        start = np.r_[0, np.cumsum(used)][start]
+        return PointSums(points[used], coefficients[used], start, pairwise)
 
     def worst(
         self,

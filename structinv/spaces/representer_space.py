@@ -9,9 +9,10 @@ import numpy as np
 
 from ..functionals.representers import Representers
 from ..utils.row_arrays import Arrays
-from .atoms import AtomRows, AtomStore
+from .atoms import AtomStore
 from .base import Space
 from .kernel_space import Expansion, KernelSpace
+from .point_sums import PointSums
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
@@ -111,7 +112,7 @@ class RepresenterRows:
     """
 
     def __init__(
-        self, rows: AtomRows, owners: np.ndarray, functions: list[RepresenterExpansion]
+        self, rows: PointSums, owners: np.ndarray, functions: list[RepresenterExpansion]
     ) -> None:
         self.rows = rows
         self.owners = owners
@@ -120,7 +121,7 @@ class RepresenterRows:
     def __len__(self) -> int:
         return len(self.owners)
 
-    def __getitem__(self, chosen: Any) -> RepresenterRows | AtomRows:
+    def __getitem__(self, chosen: Any) -> RepresenterRows | PointSums:
         rows, owners = self.rows[chosen], self.owners[chosen]
         if np.all(owners < 0):
             return rows
@@ -299,7 +300,7 @@ class RepresenterSpace(KernelSpace):
             for part, first in zip(mixed, firsts, strict=False)
         ]
         functions = [function for part in mixed for function in part.functions]
-        rows = AtomRows.join([part.rows for part in mixed])
+        rows = PointSums.join([part.rows for part in mixed])
         return RepresenterRows(rows, np.concatenate(owners), functions)
 
     def uncached(self, f: Expansion) -> RepresenterExpansion:
@@ -312,7 +313,7 @@ class RepresenterSpace(KernelSpace):
         if not np.any(f.representers):
             return rows
         function = self.of_representers(f.representers.copy())
-        if len(rows.keys) == 0 and not np.any(f.free):
+        if len(rows.points) == 0 and not np.any(f.free):
             function.know(f.functionals())
         return RepresenterRows(rows, np.zeros(1, dtype=np.int64), [function])
 
