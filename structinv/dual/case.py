@@ -11,7 +11,6 @@ import numpy as np
 from ..losses import Hinge, ScalarLoss
 from ..oracles.affine import RowBoxes
 from ..oracles.listed_changes import listed
-from ..oracles.words.bound_edits import RowEdits
 from ..spaces.atoms import MemberPool
 from ..spaces.base import Space
 from ..structures import Binary, Multiclass, Sequence
@@ -63,17 +62,13 @@ class Case:
     @cached_property
     def edits(self) -> Any:
         """Edits of features of the rows; None if the oracle does not declare any."""
-        return self._described if isinstance(self._described, RowEdits) else None
+        return self.term.bound.edits()
 
     @cached_property
     def boxes(self) -> RowBoxes | None:
-        """Boxes around the rows; None if the oracle does not declare any."""
-        return self._described if isinstance(self._described, RowBoxes) else None
-
-    @cached_property
-    def _described(self) -> RowEdits | RowBoxes | None:
-        found: RowEdits | RowBoxes | None = self.term.bound.edits()
-        return found
+        """Boxes of features around the rows; None if the oracle does not declare any."""
+        found: RowBoxes | None = self.term.bound.boxes()
+        return found if found is not None and found.frame is None else None
 
     @property
     def has_dense_planes(self) -> bool:

@@ -63,8 +63,8 @@ class _AffineOracle(InvarianceOracle):
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
         """Return S(x) of the rows of `X` with frames `F` as a region."""
 
-    def _spread(self, F: np.ndarray) -> np.ndarray | None:
-        """Return `BoundOracle.spread` for a common frame; None, the default, for balls."""
+    def _limits(self) -> np.ndarray | None:
+        """Return limits of the coordinates, (r,) or (); None, the default, if U is a ball."""
         return None
 
     def _framed(self, X: Matrix) -> BoundFrame:
@@ -127,8 +127,12 @@ class BoundFrame(BoundOracle):
         U = U * rng.uniform(size=(len(X), n_draws, 1))
         return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
 
-    def spread(self) -> np.ndarray | None:
-        return self.oracle._spread(self.frame) if self.frame.ndim == 2 else None
+    def boxes(self) -> RowBoxes | None:
+        limits = self.oracle._limits()
+        if limits is None or self.frame.ndim > 2:
+            return None
+        radius = np.broadcast_to(limits, self.frame.shape[1])
+        return RowBoxes(radius, np.ones(self.X.shape[0], dtype=bool), self.frame)
 
     def _frames(self, rows: Rows) -> np.ndarray:
         return self.frame if self.frame.ndim == 2 else self.frame[rows]
@@ -368,8 +372,8 @@ class TangentDerivative(FeatureParameters, _AffineOracle):
         bounds = np.broadcast_to(self._bounds, directions.shape[:2])
         return Zonotopes(Stack.of(X, directions), -bounds, bounds)
 
-    def _spread(self, F: np.ndarray) -> np.ndarray:
-        return (F * self._bounds).T
+    def _limits(self) -> np.ndarray:
+        return self._bounds
 
 
 class Box(FeatureParameters, InvarianceOracle):
@@ -468,14 +472,20 @@ class Box(FeatureParameters, InvarianceOracle):
 
 @dataclass(frozen=True)
 class RowBoxes:
-    """Boxes around the rows of one fit.
+    """Boxes around the rows of one fit, in their features or other coordinates.
 
-    - `radius` (d,): largest change of each feature
+    - `radius` (r,): largest change of each coordinate
     - `changed` (n,): mask of the rows that may change
+    - `frame` (d, r): directions of the coordinates; None for features
     """
 
     radius: np.ndarray
     changed: np.ndarray
+    frame: np.ndarray | None = None
+
+    def directions(self) -> np.ndarray:
+        """Return the largest change along each coordinate, (r, d)."""
+        return np.diag(self.radius) if self.frame is None else (self.frame * self.radius).T
 
 
 class BoundBox(BoundOracle):
@@ -483,12 +493,9 @@ class BoundBox(BoundOracle):
 
     oracle: Box
 
-    def edits(self) -> RowBoxes:
+    def boxes(self) -> RowBoxes:
         radius = np.broadcast_to(self.oracle._radius, self.X.shape[1]).astype(np.float64)
         return RowBoxes(radius, np.ones(self.X.shape[0], dtype=bool))
-
-    def spread(self) -> np.ndarray:
-        return np.diag(np.broadcast_to(self.oracle._radius, self.X.shape[1]))
 
 
 def _onto(F: np.ndarray, V: np.ndarray) -> np.ndarray:

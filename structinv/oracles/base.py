@@ -507,8 +507,8 @@ class BoundOracle:
     """An oracle with the samples and labels of one fit.
 
     Linear models call `worst` for losses, cutting planes and certificates. Block-coordinate solvers call
-    `edits`, for special dual variables. Kernel models call only `changes`. Subclasses implement fast
-    paths, combinations of oracles, label-dependent sets and joint perturbations.
+    `edits` and `boxes`, for special dual variables. Kernel models call only `changes`. Subclasses
+    implement fast paths, combinations of oracles, label-dependent sets and joint perturbations.
 
     Parameters
     ----------
@@ -642,24 +642,23 @@ class BoundOracle:
         """
         return self.oracle.contains(dense_rows(self.X, [row])[0], z)
 
-    def spread(self) -> np.ndarray | None:
-        """Return directions r_k if S(x) is a zonotope: x plus their bounded combinations.
+    def edits(self) -> RowEdits | None:
+        """Describe edits of features, for the dual states in `structinv.dual`.
 
         Returns
         -------
-        array of shape (n_directions, n_features) or None
-            Directions r_k with S(x) = {x + sum_k t_k r_k : -1 <= t_k <= 1} for every sample x. None, the
-            default, for other sets.
+        RowEdits or None
+            None, the default, for other sets.
         """
         return None
 
-    def edits(self) -> RowEdits | RowBoxes | None:
-        """Describe the perturbation sets, for the dual states in `structinv.dual`.
+    def boxes(self) -> RowBoxes | None:
+        """Describe bounds of coordinates, for dual states and cutting planes.
 
         Returns
         -------
-        RowEdits, RowBoxes or None
-            Edits of features, or the box of each sample. None, the default, for other sets.
+        RowBoxes or None
+            None, the default, for other sets.
         """
         return None
 

@@ -186,8 +186,13 @@ class _BoundOnlyFor(BoundPart):
             mask, self.inner.worst(numbers[inside], query.take(inside)), unperturbed
         )
 
-    def edits(self) -> RowEdits | RowBoxes | None:
-        found = self.inner.edits()
+    def edits(self) -> RowEdits | None:
+        return self._restricted(self.inner.edits())
+
+    def boxes(self) -> RowBoxes | None:
+        return self._restricted(self.inner.boxes())
+
+    def _restricted(self, found: Any) -> Any:
         return None if found is None else replace(found, changed=found.changed & self.covered)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:

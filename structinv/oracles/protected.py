@@ -41,7 +41,7 @@ class _BoundProtected(BoundPart):
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()
-        if not isinstance(found, RowEdits) or found.multiplies or not found.adds:
+        if found is None or found.multiplies or not found.adds:
             return None
         return replace(found, value=np.where(self.is_protected, 0.0, found.value))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from .query import Query, Violations, worst_at, worst_of
 from .support import Costs, Grades
 from .third_party import bind
 from .words.bound_edits import RowEdits
-
-if TYPE_CHECKING:
-    from .affine import RowBoxes
 
 
 class BoundWhole(BoundPart):
@@ -37,7 +34,7 @@ class BoundWhole(BoundPart):
     def worst(self, rows: Rows, query: Query) -> Violations:
         return self.inner.worst(rows, query)
 
-    def edits(self) -> RowEdits | RowBoxes | None:
+    def edits(self) -> RowEdits | None:
         return self.inner.edits()
 
 

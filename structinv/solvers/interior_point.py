@@ -220,9 +220,10 @@ def spread_of(objective: Objective) -> np.ndarray | None:
         return None
     if not term.bound_structure.structure.rowwise or term.bound_structure.slack:
         return None
-    found = term.bound.spread()
-    if found is None:
+    boxes = term.bound.boxes()
+    if boxes is None or not np.all(boxes.changed):
         return None
+    found = boxes.directions()
     found = found[np.any(found != 0, axis=1)]
     fits = 0 < len(found) <= MOST_WEIGHTS - space.size
     return found if fits else None
