@@ -75,10 +75,6 @@ def client():
     """Dask client of two workers in this process."""
     from distributed import Client
 
-    from structinv.dask.group import _CACHED
-
-    # Tests of lost workers in this process may leave caches, which no fit deletes.
-    _CACHED.clear()
     with Client(
         processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0", set_as_default=False
     ) as client:

@@ -20,13 +20,13 @@ import structinv
 from structinv import InvariantLinearSVC, InvariantLinearSVR
 from structinv.dask import DaskInvariantLinearSVC, DaskInvariantLinearSVR, bundle
 from structinv.dask import cluster as cluster_of_fits
-from structinv.dask.group import _CACHED
 from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FAdd, FDrop
 from structinv.utils import resources
 
 from .covering import each_once
 from .problems import check_bounds
+from .released import check_released
 
 D = 100
 
@@ -70,7 +70,7 @@ def test_bounds_hold_the_optimum_of_all_rows_together(client, mails, oracle, sol
     rows, labels = da.from_array(X, chunks=(100, 40)), da.from_array(y, chunks=100)
     found = model_on(client, oracle, solver=solver).fit(rows, labels)
     check_bounds(found, optimum)
-    assert not _CACHED
+    check_released()
 
 
 @pytest.mark.parametrize("parameters", [{"loss": "logistic"}, {"loss": "squared_hinge"}])
@@ -297,7 +297,7 @@ def raises(client, message, *given, error=ValueError, **parameters):
     with pytest.raises(error, match=message):
         model.fit(*given)
     assert not [name for name in vars(model) if name.endswith("_")]
-    assert not _CACHED
+    check_released()
 
 
 def test_refusals_name_the_partition(client, mails):

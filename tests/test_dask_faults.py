@@ -167,7 +167,6 @@ def until(done, seconds=30.0):
 @pytest.mark.slow
 def test_a_fit_ends_without_a_worker_that_has_stopped(monkeypatch, processes, optimum):
     monkeypatch.setattr(cluster_of_fits, "LEAST_PATIENCE", 0.2)
-    monkeypatch.setattr(cluster_of_fits, "SECONDS_TO_FORGET", 0.5)
     pids, stopped = processes.run(os.getpid), []
 
     def stop(cluster):
@@ -201,10 +200,10 @@ def test_a_worker_that_joins_gets_groups_of_one_that_has_several(monkeypatch, th
     assert len(set(seen[0].homes)) == 2
 
 
-def slowly(group, fit, f, question):
+def slowly(group, f, *request):
     if group.number == 0:
         time.sleep(0.5)
-    return respond(group, fit, f, question)
+    return respond(group, f, *request)
 
 
 @pytest.mark.parametrize("most", [10, 1])
@@ -219,7 +218,7 @@ def test_rounds_do_not_wait_for_a_worker_that_is_slow(monkeypatch, threads, opti
     assert any(len(answers_of_round) == 1 for answers_of_round in answers)
 
 
-def fails(group, fit, f, question):
+def fails(group, f, *request):
     raise RuntimeError("out of luck")
 
 

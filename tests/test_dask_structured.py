@@ -17,12 +17,12 @@ from dask import delayed
 from structinv import InvariantStructuredSVC, explain_solver
 from structinv.dask import DaskInvariantStructuredSVC
 from structinv.dask.bundle import MultiCutBundle
-from structinv.dask.group import _CACHED
 from structinv.datasets import conll_features, make_tagged_text
 from structinv.oracles import Box, FDrop
 from structinv.structures import Decoding, Graph, Multilabel, Sequence, Structure
 
 from .problems import check_bounds
+from .released import check_released
 
 
 def sentences():
@@ -87,7 +87,7 @@ def check_fit(model, *examples):
     check_bounds(model, optimum)
     assert model.classes_.tolist() == optimum.classes_.tolist()
     assert model.coef_.shape == optimum.coef_.shape
-    assert not _CACHED
+    check_released()
     return optimum
 
 
@@ -322,7 +322,7 @@ def raises(model, message, *given, error=ValueError):
     with pytest.raises(error, match=message):
         model.fit(*given)
     assert not [name for name in vars(model) if name.endswith("_")]
-    assert not _CACHED
+    check_released()
 
 
 def test_refusals_name_the_partition(client):

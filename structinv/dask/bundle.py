@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..terms.objective import OutOfTime, Term
 from ..terms.planes import Planes, WorkingSet
 from ..utils.matrices import ALL_ROWS, Rows
 from .cluster import Call, Cluster, is_late
-from .group import Request, Response, pack, plane, respond, value
+from .group import Response, pack, plane, respond, value
 
 # Number of rounds without a response after which a group moves to another worker.
 MOST_ROUNDS_LATE = 10
@@ -78,9 +79,11 @@ class PartitionedTerm(Term):
         return [p for p in range(self.n_blocks) if p not in self._calls]
 
     def request(
-        self, f: Element, requests: Mapping[int, Request], out_of_time: OutOfTime
+        self, f: Element, requests: Mapping[int, tuple[Any, ...]], out_of_time: OutOfTime
     ) -> list[Response]:
         """Send requests to groups, and return the responses of this round.
+
+        A request consists of the arguments of `respond` after `f`.
 
         The round ends when all groups have responded. It does not wait for groups that take several
         times as long as the others. Their responses belong to a later round.
@@ -93,7 +96,7 @@ class PartitionedTerm(Term):
             self.cluster.balance(requests)
         packed = pack(f)
         for p, request in requests.items():
-            self._calls[p] = self.cluster.call(p, respond, (packed, request), self._round)
+            self._calls[p] = self.cluster.call(p, respond, (packed, *request), self._round)
         began, times, responses = time.perf_counter(), [], []
         while self._calls:
             rounds = {p: call.round for p, call in self._calls.items()}
@@ -182,8 +185,8 @@ class MultiCutBundle(Solver):
     def step(self, objective: Objective, state: BundleState) -> None:
         # Each group returns two planes; then the quadratic program is solved.
         term: PartitionedTerm = objective.terms[0]  # type: ignore[assignment]
-        sigma, sweeps = float(np.sqrt(term.n_blocks)), _most_sweeps(term.sizes)
-        requests = {p: Request(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
+        settings = _most_sweeps(term.sizes), float(np.sqrt(term.n_blocks)), state.seed
+        requests = {p: (pack(state.shares[p]), *settings) for p in term.idle()}
         responses = term.request(state.f, requests, objective.out_of_time)
         objective.oracle_calls += sum(response.rows for response in responses)
         self._update_value(objective, state, responses)

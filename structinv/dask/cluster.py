@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from distributed import Client, Future, KilledWorker, get_client, wait
 
-from .group import forget
-
 # Seconds between two checks of the clock and of the workers.
 POLL = 0.2
 # Maximum number of lost workers per task.
@@ -29,8 +27,6 @@ SECONDS_WITHOUT_WORKERS = 120.0
 BYTES_OF_A_TASK = 2**20
 # Number of results fetched at once (the client allows five), and time before a fetch is repeated.
 FETCHES, SECONDS_OF_A_FETCH = 4, 5.0
-# Maximum wait at the end of a fit for workers to clear their caches.
-SECONDS_TO_FORGET = 5.0
 # A task is late if half of the calls are done, and it takes more than this multiple of their median
 # time.
 PATIENCE = 4.0
@@ -63,7 +59,7 @@ class Call:
     """Running task.
 
     - `handle`: future of the result
-    - `function`: function of a group, the name of the fit and the arguments
+    - `function`: function of a group and the arguments
     - `arguments`: further arguments of the function
     - `round`: round of the call
     - `lost`: number of workers lost during the task
@@ -79,13 +75,12 @@ class Call:
 class Cluster:
     """Workers of a client, with the groups of partitions on each.
 
-    Tasks run on the worker with their group, which caches its state. If that worker is lost, the group
+    Tasks run on the worker with their group, which contains its state. If that worker is lost, the group
     moves to another one, and Dask computes its rows again.
     """
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.fit = uuid.uuid4().hex
         self.groups: list[Future] = []
         self.homes: list[str] = []
         self.moved = 0
@@ -140,19 +135,10 @@ class Cluster:
                 self._move(p, best)
 
     def _move(self, p: int, worker: str) -> None:
-        """Create a group on another worker, and clear the cache of its former worker."""
-        former, self.homes[p] = self.homes[p], worker
+        """Create a group on another worker."""
+        self.homes[p] = worker
         self.moved += 1
         self._create_again(p)
-        if former in self._workers():
-            self._forget(p, workers=[former])
-
-    def _forget(self, *group: int, **of: Any) -> Handle[Any]:
-        """Clear the caches of a group or of the fit on workers, without waiting."""
-        coroutine = self.client.run(
-            forget, self.fit, *group, wait=False, on_error="ignore", asynchronous=True, **of
-        )
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     @property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -195,7 +181,7 @@ class Cluster:
     def call(
         self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...], at: int = 0
     ) -> Call:
-        """Call ``function(group, fit, *arguments)`` on the worker of a group."""
+        """Call ``function(group, *arguments)`` on the worker of a group."""
         self._check_scheduler()
         if self.groups[p].status not in ("pending", "finished"):
             self._create_again(p)
@@ -229,7 +215,6 @@ class Cluster:
         future = self.client.submit(
             function,
             group,
-            self.fit,
             *sent,
             workers=[worker],
             pure=False,
@@ -330,14 +315,11 @@ class Cluster:
             raise _scheduler_lost() from cause
 
     def close(self) -> None:
-        """Clear the caches of the fit on all workers."""
+        """Cancel all calls, and release the groups."""
         for handle in list(self._handles):
             handle.cancel()
         release(self.groups)
         self.groups = []
-        if self.client.status == "running":
-            # A stopped worker clears its cache when it resumes.
-            wait_for([self._forget()], SECONDS_TO_FORGET)
 
 
 def _scheduler_lost() -> ConnectionError:

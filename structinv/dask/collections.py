@@ -91,13 +91,18 @@ def refuse_bags(X: Any) -> None:
         )
 
 
-def pieces(name: str, X: Any) -> list[Any]:
-    """Return each partition of a collection as a delayed object or a future."""
+def check_collection(name: str, X: Any) -> None:
+    """Raise TypeError for data that are not in partitions."""
     if not is_collection(X):
         raise TypeError(
             f"{name} must be a Dask collection, or a list of delayed objects or futures, "
             f"got {type(X).__name__}"
         )
+
+
+def pieces(name: str, X: Any) -> list[Any]:
+    """Return each partition of a collection as a delayed object or a future."""
+    check_collection(name, X)
     if isinstance(X, (list, tuple)):
         return list(X)
     if isinstance(X, Bag):
@@ -138,13 +143,15 @@ def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
 
 def partitions_of(X: Any, y: Any, **weights: Any) -> list[tuple[Any, ...]]:
     """Return samples, labels and weights of each partition."""
+    return _of_pairs(X, pieces("X", X)) if y is None else cut_alike(X, y=y, **weights)
+
+
+def cut_alike(X: Any, **others: Any) -> list[tuple[Any, ...]]:
+    """Return each partition of X with those of other collections, or with None."""
     parts = pieces("X", X)
-    if y is None:
-        return _of_pairs(X, parts)
-    others = [cut_like("y", y, X, len(parts))]
-    for name, each in weights.items():
-        others.append([None] * len(parts) if each is None else cut_like(name, each, X, len(parts)))
-    return list(zip(parts, *others, strict=True))
+    n = len(parts)
+    cut = [[None] * n if each is None else cut_like(name, each, X, n) for name, each in others.items()]
+    return list(zip(parts, *cut, strict=True))
 
 
 def _of_pairs(X: Any, parts: list[Any]) -> list[tuple[Any, ...]]:
@@ -232,10 +239,12 @@ class DistributedRows:
 
     def _computed(self, numbers: Iterable[int], workers: list[str] | None) -> list[Future]:
         """Compute blocks of partitions, with unique names."""
-        blocks = [
-            delayed(partial(numbered_block, p, self._read), pure=False)(_as_one(self.partitions[p]))
-            for p in numbers
-        ]
+        blocks = []
+        for p in numbers:
+            read = delayed(partial(numbered_block, p, self._read), pure=False)
+            parts = self.partitions[p]
+            # A single part is a tuple of samples, labels and weights.
+            blocks.append(read(parts[0] if len(parts) == 1 else list(parts)))
         futures: list[Future] = self.cluster.client.compute(
             blocks, workers=workers, allow_other_workers=workers is not None, optimize_graph=False
         )
@@ -288,13 +297,3 @@ def cut_evenly(sizes: np.ndarray, n_groups: int) -> list[np.ndarray]:
         last = min(max(near, last + 1), n - (n_groups - k))
         cuts.append(last)
     return np.split(np.arange(n), cuts)
-
-
-def _as_one(partition: tuple[Any, ...]) -> Any:
-    if len(partition) == 1:
-        return delayed(tuple, pure=False)(partition[0])
-    return delayed(_together, pure=False)(*partition)
-
-
-def _together(*parts: Any) -> tuple[Any, ...]:
-    return parts

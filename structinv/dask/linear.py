@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from ..certificates import Certificate, PredictionBounds
+from ..certificates import PredictionBounds
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
 from ..estimators.base import Problem
 from ..estimators.inputs import (
@@ -28,7 +28,7 @@ from ..oracles.columns import with_numbers
 from ..spaces import ExplicitSpace
 from ..structures import Regression
 from .collections import DistributedRows, refuse_bags, refuse_blocks
-from .machine import DaskMachine, check_positive, n_given, result_of
+from .machine import DaskMachine, n_given, result_of
 from .partition import Block, checked_block, checked_rows
 
 
@@ -61,47 +61,6 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         n_features, intercept = problem.rows.shape[1], bool(self.fit_intercept)
         return ExplicitSpace(n_features, problem.n_outputs, intercept=intercept)
 
-    def predict(self, X: Any) -> Any:
-        """Predict the label or target of each sample.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without labels.
-
-        Returns
-        -------
-        dask Array or array of shape (n_samples,)
-            Predictions; lazy for collections.
-        """
-        return self._lazily("predict", X) if self._in_partitions(X) else super().predict(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy or R² of predictions, on the workers for collections.
-
-        Parameters
-        ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples without labels.
-        y : as in `fit`
-            True labels or targets.
-        sample_weight : as in `fit`, optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            Weighted fraction of correct labels, or coefficient of determination of targets.
-        """
-        if self._in_partitions(X):
-            return self._score(X, y, sample_weight)
-        local: Any = super()
-        return float(local.score(X, y, sample_weight))
-
-    @abstractmethod
-    def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
-        """Compute `score` on the workers."""
-
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """Return the samples after their most damaging perturbations.
 
@@ -121,13 +80,13 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         """
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
-        parts = self._each(_worst_rows, X, *self._cut_like(X, y=y), oracle=oracle)
+        parts = self._each(partial(_worst_rows, oracle=oracle), X, y=y)
         return self._perturbed(parts, X)
 
 
-def _worst_rows(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
+def _worst_rows(model: Any, X: Any, y: Any, *, oracle: Any) -> Any:
     """Return the perturbed rows of a partition, which may be empty."""
-    return model.worst_case(X, *y, oracle=oracle) if n_given(X) else checked_rows(X)[0]
+    return model.worst_case(X, y, oracle=oracle) if n_given(X) else checked_rows(X)[0]
 
 
 def summary_of_labels(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -155,6 +114,16 @@ def problem_of_targets(estimator: Any, oracle: InvarianceOracle, mean: float, bl
     targets = as_targets(block.y, len(block.y))
     weights = estimator.C * block.weights
     return estimator._of_targets(for_oracle(block.X, oracle), targets, mean, oracle, weights)
+
+
+def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
+    """Return the weight of a block, and of its correct predictions."""
+    block = checked_block(X, y, weights)
+    if not block.weights.any():
+        return np.zeros(2)
+    predicted, weights = model.predict(X), block.weights
+    correct = accuracy_score(block.y, predicted, normalize=False, sample_weight=weights)
+    return np.array([weights.sum(), correct])
 
 
 @dataclass(eq=False, repr=False)
@@ -219,6 +188,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     _local_type = InvariantLinearSVC
     _summarize = staticmethod(summary_of_labels)
     _of_block = staticmethod(problem_of_labels)
+    _sums_of_block = staticmethod(_weight_sums)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         oracle = self._read_partitions(X)
@@ -246,17 +216,16 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         )
 
     def decision_function(self, X: Any) -> Any:
-        if self._in_partitions(X):
-            return self._lazily("decision_function", X)
-        return super().decision_function(X)
+        return self._answers("decision_function", X)
 
-    def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
-        return self._accuracy(_weight_sums, X, y, sample_weight)
 
-    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        if not self._in_partitions(X):
-            return super().certify(X, y, oracle=oracle)
-        return Certificate.join(self._certificates(X, *self._cut_like(X, y=y), oracle=oracle))
+def _squares(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
+    """Return weight, squared error, and sum and sum of squares of the centered targets."""
+    block = checked_block(X, y, weights)
+    targets = as_targets(block.y, len(block.y)) - model.target_mean_
+    errors = result_of(model, X, method="predict") - model.target_mean_ - targets
+    moments = np.stack([np.ones(len(targets)), errors**2, targets, targets**2])
+    return moments @ block.weights
 
 
 @dataclass(eq=False, repr=False)
@@ -309,6 +278,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     _local_type = InvariantLinearSVR
     _summarize = staticmethod(summary_of_targets)
     _of_block = staticmethod(problem_of_targets)
+    _sums_of_block = staticmethod(_squares)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         oracle = self._read_partitions(X)
@@ -325,9 +295,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         )
 
     def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
-        sums = self._summed(_squares, X, y, sample_weight)
-        weight, error, total, square = sums[:4]
-        check_positive(weight)
+        weight, error, total, square = self._sums(X, y, sample_weight)
         spread = square - total**2 / weight
         return float(1.0 - error / spread) if spread > 0 else float(error == 0)
 
@@ -335,25 +303,5 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         self, X: Any, y: None = None, *, oracle: InvarianceOracle | None = None
     ) -> PredictionBounds:
         refuse_targets(y)
-        if not self._in_partitions(X):
-            return super().certify(X, oracle=oracle)
-        return PredictionBounds.join(self._certificates(X, oracle=oracle))
-
-
-def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
-    """Return the weight of a block, and of its correct predictions."""
-    block = checked_block(X, y, weights)
-    if not block.weights.any():
-        return np.zeros(2)
-    predicted, weights = model.predict(X), block.weights
-    correct = accuracy_score(block.y, predicted, normalize=False, sample_weight=weights)
-    return np.array([weights.sum(), correct])
-
-
-def _squares(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
-    """Return weight, squared error, and sum and sum of squares of the centered targets."""
-    block = checked_block(X, y, weights)
-    targets = as_targets(block.y, len(block.y)) - model.target_mean_
-    errors = result_of(model, X, method="predict") - model.target_mean_ - targets
-    moments = np.stack([np.ones(len(targets)), errors**2, targets, targets**2])
-    return moments @ block.weights
+        bounds: PredictionBounds = super().certify(X, oracle=oracle)
+        return bounds

@@ -32,11 +32,11 @@ from .cluster import find_client
 from .collections import (
     DistributedRows,
     as_array,
+    check_collection,
     check_width,
-    cut_like,
+    cut_alike,
     in_partitions,
     partitions_of,
-    pieces,
     precision,
 )
 from .partition import Recipe, errors_of, refuse_other_indices, widened
@@ -56,6 +56,8 @@ class DaskMachine(InvariantEstimator):
     _local_type: ClassVar[Any]
     # Function that returns a problem, from an estimator, an oracle, facts of all partitions and a block.
     _of_block: ClassVar[Callable[..., Problem]]
+    # Function that returns sums of the score of a block, from an estimator and the content of the block.
+    _sums_of_block: ClassVar[Callable[..., np.ndarray]]
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -189,21 +191,98 @@ class DaskMachine(InvariantEstimator):
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Omit the check of the predictions, which would read all rows."""
 
-    def _each(
-        self, function: Callable[..., Any], X: Any, *others: list[Any], **options: Any
-    ) -> list[Delayed]:
-        """Call a function for each partition, lazily, with the local estimator and the partition."""
+    def _each(self, function: Callable[..., Any], X: Any, **others: Any) -> list[Delayed]:
+        """Call ``function(local_estimator, X, *others)`` for each partition, lazily."""
         model = delayed(self.to_local(), traverse=False, pure=False)
         check_width(X, self.n_features_in_)
-        call = delayed(partial(_call_for_partition, partial(function, **options)), pure=False)
-        parts = zip(pieces("X", X), *others, strict=True)
-        return [call(p, model, *part) for p, part in enumerate(parts)]
+        call = delayed(partial(_call_for_partition, function), pure=False)
+        return [call(p, model, *part) for p, part in enumerate(cut_alike(X, **others))]
 
-    def _lazily(self, method: str, X: Any) -> da.Array:
+    def predict(self, X: Any) -> Any:
+        """Predict the label or target of each sample, or the labels of each example.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Samples or examples without labels.
+
+        Returns
+        -------
+        dask Array or Bag, or predictions as of the estimator without Dask
+            Predictions; lazy for collections.
+        """
+        return self._answers("predict", X)
+
+    def _answers(self, method: str, X: Any) -> Any:
+        """Return the results of a method for all samples, lazily for partitions."""
+        return self._lazily(method, X) if self._in_partitions(X) else getattr(super(), method)(X)
+
+    def _lazily(self, method: str, X: Any) -> Any:
         """Return the results of a method for all rows, as a lazy array."""
         # The result for no rows has the dtype and the width.
         meta = empty_result(self.to_local(), method)
         return as_array(self._each(partial(result_of, method=method), X), X, meta)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the accuracy or R² of predictions, on the workers for collections.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Samples or examples without labels.
+        y : as in `fit`
+            True labels or targets.
+        sample_weight : as in `fit`, optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Weighted fraction of correct labels, or coefficient of determination of targets.
+        """
+        if self._in_partitions(X):
+            return self._score(X, y, sample_weight)
+        local: Any = super()
+        return float(local.score(X, y, sample_weight))
+
+    def _score(self, X: Any, y: Any, sample_weight: Any) -> float:
+        """Compute the weighted accuracy on the workers."""
+        weight, correct = self._sums(X, y, sample_weight)
+        return float(correct / weight)
+
+    def _sums(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+        """Return the sums that `score` requires over all partitions; the first is the weight."""
+        check_collection("y", y)
+        parts = self._each(type(self)._sums_of_block, X, y=y, sample_weight=sample_weight)
+        total: np.ndarray = np.sum(self._computed(parts), axis=0)
+        check_positive(total[0])
+        return total
+
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
+        """Certify predictions against all perturbations, on the workers for collections.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Samples or examples without labels.
+        y : as in `fit`, optional
+            True labels. Default: the predictions.
+        oracle : InvarianceOracle, optional
+            Allowed perturbations. Default: those of the training.
+
+        Returns
+        -------
+        Certificate or PredictionBounds
+            Result of the estimator without Dask for all samples or examples, in order.
+        """
+        if not self._in_partitions(X):
+            local: Any = super()
+            return local.certify(X, y, oracle=oracle)
+        parts = self._each(partial(_certificate, oracle=oracle), X, y=y)
+        found = [each for each in self._computed(parts) if each is not None]
+        if not found:
+            raise ValueError(f"X must have rows, got {len(parts)} empty partitions")
+        return type(found[0]).join(found)
 
     def _perturbed(self, parts: list[Delayed], X: Any) -> da.Array:
         """Join blocks of perturbed rows to a lazy array, sparse if the collection is."""
@@ -212,33 +291,6 @@ class DaskMachine(InvariantEstimator):
         meta = sp.csr_matrix(shape, dtype=dtype) if sparse else np.zeros(shape, dtype)
         cast = delayed(_cast, pure=False)
         return as_array([cast(part, dtype) for part in parts], X, meta)
-
-    def _certificates(self, X: Any, *others: list[Any], oracle: InvarianceOracle | None) -> list[Any]:
-        """Return the certificate of each nonempty partition, computed on the workers."""
-        parts = self._each(partial(_certificate, oracle=oracle), X, *others)
-        found = [each for each in self._computed(parts) if each is not None]
-        if not found:
-            raise ValueError(f"X must have rows, got {len(parts)} empty partitions")
-        return found
-
-    def _cut_like(self, X: Any, **given: Any) -> list[list[Any]]:
-        """Return other collections, cut like the rows, without those that are None."""
-        n = len(pieces("X", X))
-        return [cut_like(name, each, X, n) for name, each in given.items() if each is not None]
-
-    def _accuracy(self, sums: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
-        """Return the weighted accuracy; `sums` returns the total and the correct weight."""
-        weight, correct = self._summed(sums, X, y, sample_weight)
-        check_positive(weight)
-        return float(correct / weight)
-
-    def _summed(self, function: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
-        """Return the sum of a function over all partitions."""
-        n = len(pieces("X", X))
-        labels = cut_like("y", y, X, n)
-        weights = [None] * n if sample_weight is None else cut_like("sample_weight", sample_weight, X, n)
-        total: np.ndarray = np.sum(self._computed(self._each(function, X, labels, weights)), axis=0)
-        return total
 
     def _computed(self, parts: list[Delayed]) -> list[Any]:
         """Compute delayed objects on the workers."""
@@ -303,6 +355,6 @@ def empty_result(model: Any, method: str) -> Any:
     return getattr(nameless, method)(np.zeros((1, model.n_features_in_)))[:0]
 
 
-def _certificate(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
+def _certificate(model: Any, X: Any, y: Any, *, oracle: Any) -> Any:
     """Return the certificate of a partition; None if the partition is empty."""
-    return model.certify(X, *y, oracle=oracle) if n_given(X) else None
+    return model.certify(X, y, oracle=oracle) if n_given(X) else None

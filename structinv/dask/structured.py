@@ -12,7 +12,6 @@ import dask.bag
 import numpy as np
 import scipy.sparse as sp
 
-from ..certificates import Certificate
 from ..estimators import InvariantStructuredSVC
 from ..estimators.base import Problem
 from ..estimators.example_machine import Examples, read_examples
@@ -246,6 +245,14 @@ def problem_of_examples(
     return problem
 
 
+def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
+    """Return the weight of all positions of a partition, and of the correct ones."""
+    if n_given(X) == 0:
+        return np.zeros(2)
+    sums: np.ndarray = model._right(X, y, weights)
+    return sums
+
+
 @dataclass(eq=False, repr=False)
 class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
     """Robust structured classifier, trained on a Dask cluster.
@@ -309,6 +316,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
 
     _local_type = InvariantStructuredSVC
     _of_block = staticmethod(problem_of_examples)
+    _sums_of_block = staticmethod(_weight_sums)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, position_weight: Any = None) -> Self:
@@ -341,38 +349,23 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
         """
         return self._fit_partitions(X, y, sample_weight=sample_weight, position_weight=position_weight)
 
-    def predict(self, X: Any) -> Any:
-        return self._of_each("predict", X) if self._in_partitions(X) else super().predict(X)
-
     def decision_function(self, X: Any) -> Any:
-        if self._in_partitions(X):
-            return self._of_each("decision_function", X)
-        return super().decision_function(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        if not self._in_partitions(X):
-            return super().score(X, y, sample_weight)
-        return self._accuracy(_weight_sums, X, y, sample_weight)
-
-    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        if not self._in_partitions(X):
-            return super().certify(X, y, oracle=oracle)
-        return Certificate.join(self._certificates(X, *self._cut_like(X, y=y), oracle=oracle))
+        return self._answers("decision_function", X)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
-        pairs: list[Any] = self._each(_worst, X, *self._cut_like(X, y=y), oracle=oracle)
+        pairs: list[Any] = self._each(partial(_worst, oracle=oracle), X, y=y)
         changed, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         if not has_rows(X):
             return dask.bag.from_delayed(changed), dask.bag.from_delayed(labels)
         meta = empty_result(self.to_local(), "predict")
         return self._perturbed(changed, X), as_array(labels, X, meta)
 
-    def _of_each(self, method: str, X: Any) -> Any:
-        """Return the results of a method for all examples, lazily."""
+    def _lazily(self, method: str, X: Any) -> Any:
+        """Return the results of a method for all examples, as a lazy array or bag."""
         if has_rows(X):
-            return self._lazily(method, X)
+            return super()._lazily(method, X)
         return dask.bag.from_delayed(self._each(partial(_listed, method=method), X))
 
     def _check_collection(self, X: Any) -> None:
@@ -434,17 +427,9 @@ def _listed(model: Any, X: Any, *, method: str) -> Any:
     return getattr(model, method)(X) if n_given(X) else []
 
 
-def _worst(model: Any, X: Any, *y: Any, oracle: Any) -> tuple[Any, Any]:
+def _worst(model: Any, X: Any, y: Any, *, oracle: Any) -> tuple[Any, Any]:
     """Return the perturbed examples of a partition, and their labelings."""
     if n_given(X) == 0:
         return X, []
-    worst: tuple[Any, Any] = model.worst_case(X, *y, oracle=oracle)
+    worst: tuple[Any, Any] = model.worst_case(X, y, oracle=oracle)
     return worst
-
-
-def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
-    """Return the weight of all positions of a partition, and of the correct ones."""
-    if n_given(X) == 0:
-        return np.zeros(2)
-    sums: np.ndarray = model._right(X, y, weights)
-    return sums
