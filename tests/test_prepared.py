@@ -12,7 +12,7 @@ from sklearn.base import clone
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.oracles import Box, Flip, Rotations, Shifts, Weighted
 from structinv.oracles.cache import MOST_VALUES, parameters_of
-from structinv.oracles.images import image_family
+from structinv.oracles.images import image_base
 from structinv.oracles.third_party import bind
 
 RNG = np.random.default_rng(0)
@@ -46,8 +46,8 @@ def made(monkeypatch):
         maps.append(weakref.ref(found := original(*args)))
         return found
 
-    original = image_family.image_maps
-    monkeypatch.setattr(image_family, "image_maps", image_maps)
+    original = image_base.image_maps
+    monkeypatch.setattr(image_base, "image_maps", image_maps)
     return maps
 
 
@@ -71,8 +71,8 @@ def test_maps_are_computed_once_per_bind(name, made):
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_computes_maps_once_and_the_model_frees_them(name, made, monkeypatch):
     looks = []
-    original = image_family.listed
-    monkeypatch.setattr(image_family, "listed", lambda *args: looks.append(1) or original(*args))
+    original = image_base.listed
+    monkeypatch.setattr(image_base, "listed", lambda *args: looks.append(1) or original(*args))
     oracle = Rotations(ANGLES)
     model = FITS[name](oracle).fit(X, Y)
     assert model.n_iter_ > 2

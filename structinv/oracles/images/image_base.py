@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...utils import plugins
-from ...utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, first_best, rounding, row_dots, take
+from ...utils.matrices import (
+    ALL_ROWS,
+    Matrix,
+    Rows,
+    dense,
+    dense_rows,
+    first_best,
+    refuse_masked,
+    rounding,
+    row_dots,
+    take,
+)
+from ...utils.parameters import check_integer, check_number
 from ..arguments import check_directions, profile_of_list
-from ..base import Support
+from ..base import InvarianceOracle, Support
+from ..cache import Cache
 from ..changes import Changes, LinearChanges, draw_names, normalized
-from ..parameter_values import check_draw, draw, halve, log_density
+from ..parameter_values import check_draw, check_spread, draw, halve, interval, listed, log_density
 from ..support import Costs, Grades, costs_of
-from .image_family import ImageFamily
 from .image_intervals import Motion, furthest, mesh_of, motion_between
-from .image_maps import ImageMaps, ImageShape, fill_code, image_maps, smoothed, step_of, warps_of
+from .image_maps import (
+    FILLS,
+    ORDERS,
+    ImageMaps,
+    ImageShape,
+    fill_code,
+    image_maps,
+    image_shape,
+    smoothed,
+    step_of,
+    warp_images,
+    warps_of,
+)
 
 # Halvings of the interval between the neighbors of the best value of a cover.
 _HALVINGS = 8
 
 
-class ImageOracle(ImageFamily):
+class ImageOracle(InvarianceOracle):
     r"""Base class of geometric image transformations with one real parameter.
 
     .. math:: S(x) = \{x\} \cup \{T_{k,t}\, x : t \in values, k \in families\}
@@ -71,6 +98,253 @@ class ImageOracle(ImageFamily):
     array([[[0., 4., 0.],
             [2., 4., 2.]]])
     """
+
+    parameter: str
+    neutral: float = 0.0
+
+    # Defaults for subclasses whose constructors lack these parameters.
+    shape: ImageShape | tuple[int, ...] | None = None
+    order: int = 1
+    fill: str | float = "zero"
+    interval: tuple[float, float] | None = None
+    resolution: int = 9
+    spread: float | None = None
+    smoothing: float = 0.0
+
+    # Only prepared copies have a cache.
+    _cache: Cache | None = None
+
+    @abstractmethod
+    def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return matrices and translations of the geometric maps with given values.
+
+        A map moves the pixel q = (row, column) of the input to ``c + A (q - c) + t`` in the output,
+        where c is the center of the image.
+
+        Parameters
+        ----------
+        family : object
+            Element of `families`.
+        values : ndarray of shape (n_values,)
+            Values of the parameter.
+
+        Returns
+        -------
+        matrices : ndarray of shape (n_values, 2, 2)
+            Matrices A.
+        translations : ndarray of shape (n_values, 2)
+            Translations t, in pixels.
+        """
+
+    @abstractmethod
+    def describe(self, family: Any, value: float) -> str:
+        """Return a short name of the transformation with a given value.
+
+        Parameters
+        ----------
+        family : object
+            Element of `families`.
+        value : float
+            Value of the parameter.
+
+        Returns
+        -------
+        str
+            Name, such as "rotation 10°".
+        """
+
+    def families(self) -> tuple[Any, ...]:
+        """Return the axes or directions; each combines with every value.
+
+        Returns
+        -------
+        tuple
+            Axes, directions, or a single None.
+        """
+        return (None,)
+
+    def tangent_families(self) -> tuple[Any, ...]:
+        """Return the families that `tangents` differentiates.
+
+        Returns
+        -------
+        tuple
+            Axes or directions; `families` by default.
+        """
+        return self.families()
+
+    def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the angles by which images rotate between two values.
+
+        With the default 0, the sources of pixels move on straight lines. The source of a pixel is the
+        point of the input image that gives its value. At each value between, all sources have moved by
+        the same fraction of their lines. With other angles, all sources rotate around the center of the
+        image.
+
+        With order 1, `support` is then exact for an interval. Maps with other motions have a local
+        search and an infinite upper bound. Their classes override `mesh`.
+
+        Parameters
+        ----------
+        low, high : ndarray of shape (n,)
+            Values of the parameter.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Angles in radians, positive for counterclockwise rotations.
+        """
+        return np.zeros(len(low))
+
+    def check_values(self, name: str, values: Sequence[float]) -> None:
+        """Raise ValueError if a value of the parameter is out of range.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter with the values, for the message.
+        values : sequence of float
+            Values of a finite set, or the ends of an interval.
+        """
+
+    def values(self) -> tuple[float, ...]:
+        """Return the values of a finite set.
+
+        Returns
+        -------
+        tuple of float
+            Values without duplicates, in the given sequence.
+        """
+        return listed(self.parameter, getattr(self, self.parameter))
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """True if the set has listed values, False if it has an interval."""
+        return self.interval is None
+
+    def validate(self, n_features: int | None = None) -> None:
+        self._check_range()
+        if self.order not in ORDERS or isinstance(self.order, bool):
+            raise ValueError(f"order must be 0, 1 or 3, got {self.order!r}")
+        if isinstance(self.fill, str):
+            if self.fill not in FILLS:
+                raise ValueError(f"fill must be a number or one of {tuple(FILLS)}, got {self.fill!r}")
+        else:
+            check_number("fill", self.fill, minimum=-np.inf)
+        check_integer("resolution", self.resolution, least=2)
+        check_spread(self.spread)
+        check_number("smoothing", self.smoothing)
+        image_shape(self.shape, n_features)
+
+    def _prepared(self) -> Self:
+        if self._cache is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._cache = Cache()
+        return prepared
+
+    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        return make() if self._cache is None else self._cache.get(name, make)
+
+    def _shape(self, n_features: int) -> ImageShape:
+        def make() -> ImageShape:
+            self.validate(n_features)
+            shape = image_shape(self.shape, n_features)
+            assert shape is not None
+            return shape
+
+        return self._once(("shape", n_features), make)
+
+    def _check_range(self) -> None:
+        values = getattr(self, self.parameter)
+        if self.interval is None:
+            if values is None:
+                raise TypeError(
+                    f"{self.parameter} must be a number or a list of numbers, got None: pass "
+                    f"{self.parameter}, or interval=(low, high) for all values between two numbers"
+                )
+            if isinstance(values, tuple) and len(values) == 2:
+                name, pair = self.parameter, values
+                raise ValueError(
+                    f"{name} must be a number or a list of numbers, got the pair {pair!r}: write "
+                    f"{name}={list(pair)!r} for two values, or interval={pair!r} for all values between "
+                    "them"
+                )
+            self.check_values(self.parameter, self.values())
+            return
+        if values is not None:
+            raise ValueError(
+                f"{self.parameter} must be None if interval is given, got {values!r}: remove one of them"
+            )
+        self.check_values("interval", self._ends())
+
+    def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
+        refuse_masked("X", X)
+        rows = np.asarray(dense(X))
+        if rows.ndim != 2:
+            raise ValueError(
+                f"X must have shape (n_samples, n_features), one row per image, got {rows.shape}: pass "
+                "X.reshape(len(X), -1)"
+            )
+        if np.iscomplexobj(rows):
+            raise ValueError(f"X must contain real numbers, got {rows.dtype}")
+        shape = self._shape(rows.shape[1])
+        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
+
+    def _table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the distinct transformations of an orbit or a cover, the identity first.
+
+        Returns the family of each, -1 for the identity, (m,); its value (m,); and its warp (m, 6).
+        """
+        return self._once("table", self._new_table)
+
+    def _new_table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        values = self.values() if self.finite else np.linspace(*self._ends(), self.resolution)
+        n_families = len(self.families())
+        family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
+        value = np.r_[self.neutral, np.repeat(values, n_families)]
+        warps = self._warps(np.maximum(family, 0), value)
+        # Different values may give equal maps, such as rotations by 0 and 360 degrees.
+        _, first = np.unique(np.round(warps, 12) + 0.0, axis=0, return_index=True)
+        distinct = np.sort(first)
+        return family[distinct], value[distinct], warps[distinct]
+
+    def _ends(self) -> tuple[float, float]:
+        """Return the smallest and the largest value of a continuous set."""
+        return interval("interval", self.interval)
+
+    def _warps(self, family: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Return the coefficients of geometric maps, (m, 6)."""
+        warps = np.empty((len(family), 6))
+        for number, name in enumerate(self.families()):
+            selected = family == number
+            if np.any(selected):
+                warps[selected] = warps_of(*self._geometry(name, value[selected]))
+        return warps
+
+    def _geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the result of `geometry`, validated."""
+        source, result = plugins.method(self, "geometry"), self.geometry(family, values)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"{source} must return a pair (matrices, translations), got {result!r}")
+        matrices = plugins.numbers(source, "matrices", result[0], (len(values), 2, 2))
+        singular = np.flatnonzero(np.linalg.det(matrices) == 0)
+        if len(singular):
+            matrix, value = matrices[singular[0]].tolist(), values[singular[0]]
+            raise ValueError(
+                f"{source} must return invertible matrices, got {matrix} for the value {value:g}"
+            )
+        return matrices, plugins.numbers(source, "translations", result[1], (len(values), 2))
+
+    def _maps(self, shape: ImageShape) -> ImageMaps:
+        """Return the maps of pixels to pixels for all transformations in the table."""
+
+        return self._once(
+            ("maps", shape), lambda: image_maps(shape, self._table()[2], self.order, self.fill)
+        )
+
+    def _changed(self, X: np.ndarray, shape: ImageShape, warps: np.ndarray) -> np.ndarray:
+        return warp_images(X, shape, warps, self.order, self.fill)
 
     def orbit(self, X: Matrix) -> np.ndarray:
         # Sorted by value, then by family.
@@ -186,10 +460,10 @@ class ImageOracle(ImageFamily):
         """
         if self.order != 1:
             return np.full(len(rows), np.inf)
-        shape = self._shape(rows.shape[1])
-        values = [self._neighbors(k) for k in range(len(self.families()))]
-        family = np.concatenate([np.full(len(v) - 1, k) for k, v in enumerate(values)])
-        low, high = (np.concatenate([v[side] for v in values]) for side in (np.s_[:-1], np.s_[1:]))
+        shape, values = self._shape(rows.shape[1]), self._neighbors()
+        n_families = len(self.families())
+        family = np.repeat(np.arange(n_families), len(values) - 1)
+        low, high = np.tile(values[:-1], n_families), np.tile(values[1:], n_families)
         ends = self._warps(family, low), self._warps(family, high)
         code, background = fill_code(self.fill)
         return mesh_of(rows, shape, ends, np.abs(self._turned(low, high)), code, background)
@@ -224,46 +498,39 @@ class ImageOracle(ImageFamily):
         if not len(points):
             return points
         shape = self._shape(rows.shape[1])
-        table, n_families = self._table(), len(self.families())
-        family, value = table.family[index], table.value[index]
+        families, values, _ = self._table()
+        family, value = families[index], values[index]
         unchanged = family < 0
+        low, high = self._around(value)
         reached = score(points)
         # The identity belongs to all families, so a search from it uses each of them.
-        for k in range(n_families if np.any(unchanged) else 1):
+        for k in range(len(self.families()) if np.any(unchanged) else 1):
             now = np.where(unchanged, k, family)
-            low, high = self._around(now, value)
             if k > 0:
                 low, high = np.where(unchanged, low, value), np.where(unchanged, high, value)
-            best, ends, change = value.copy(), (low, high), self._changed_by(rows, shape, now)
+            best, ends = value.copy(), (low, high)
+
+            def change(at: np.ndarray, now: np.ndarray = now) -> np.ndarray:
+                return self._changed(rows, shape, self._warps(now, at)[:, None])[:, 0]
+
             for _ in range(_HALVINGS):
                 ends = halve(change, score, best, ends, points, reached)
         return points
 
-    def _neighbors(self, family: int) -> np.ndarray:
-        """Return the values of a family in the cover, with `neutral` if it is in the interval."""
+    def _neighbors(self) -> np.ndarray:
+        """Return the values of the cover, with `neutral` if it is in the interval."""
         low, high = self._ends()
         values = np.linspace(low, high, self.resolution)
         inside = low <= self.neutral <= high
         return np.unique(np.r_[values, self.neutral] if inside else values)
 
-    def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the next smaller and the next larger value in the cover of each family."""
-        low, high = value.copy(), value.copy()
-        for k in range(len(self.families())):
-            rows = np.flatnonzero(family == k)
-            values = self._neighbors(k)
-            place = np.argmin(np.abs(values - value[rows, None]), axis=1)
-            near = np.isclose(values[place], value[rows], rtol=0, atol=1e-12)
-            rows, place = rows[near], place[near]
-            low[rows] = values[np.maximum(place - 1, 0)]
-            high[rows] = values[np.minimum(place + 1, len(values) - 1)]
-        return low, high
-
-    def _changed_by(
-        self, rows: np.ndarray, shape: ImageShape, family: np.ndarray
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function from one value per row to the transformed rows."""
-        return lambda values: self._changed(rows, shape, self._warps(family, values)[:, None])[:, 0]
+    def _around(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the next smaller and the next larger value in the cover."""
+        values = self._neighbors()
+        place = np.argmin(np.abs(values - value[:, None]), axis=1)
+        near = np.isclose(values[place], value, rtol=0, atol=1e-12)
+        low, high = values[np.maximum(place - 1, 0)], values[np.minimum(place + 1, len(values) - 1)]
+        return np.where(near, low, value), np.where(near, high, value)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         if not self.finite:
@@ -303,7 +570,7 @@ class ImageOracle(ImageFamily):
 
     def _probabilities(self) -> np.ndarray:
         """Return the probabilities of a finite set, in proportion to the density at its values."""
-        logs = log_density(self._table().value, self.neutral, self.spread)
+        logs = log_density(self._table()[1], self.neutral, self.spread)
         densities = np.exp(logs - np.max(logs))
         return densities / np.sum(densities)
 
@@ -316,8 +583,8 @@ class ImageOracle(ImageFamily):
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
         oracle = self._prepared()
         shape = oracle._rows(X)[1]
-        table, families = oracle._table(), oracle.families()
-        pairs = zip(table.family[1:], table.value[1:], strict=True)
+        numbers, values, _ = oracle._table()
+        families, pairs = oracle.families(), zip(numbers[1:], values[1:], strict=True)
         names = ["identity", *(oracle.describe(families[k], float(value)) for k, value in pairs)]
         if self.finite:
             return MovedImages(X, oracle._maps(shape), names, oracle._probabilities())
