@@ -19,7 +19,7 @@ from structinv.oracles import (
     Trajectory,
     check_oracle,
 )
-from structinv.oracles.local_tangents import _find_nearest
+from structinv.oracles.local_tangents import _nearest
 from structinv.utils.exceptions import CheckError
 from structinv.utils.matrices import ALL_ROWS
 
@@ -275,8 +275,7 @@ def test_neighbors_match_brute_force(seed, n, m, d, offset):
     # Whole numbers, so that there are equal distances, without rounding.
     rows, reference = (offset + rng.integers(0, 3, (count, d)) for count in (n, m))
     size = int(rng.integers(1, m + 1))
-    found = np.empty((n, size), dtype=np.intp)
-    _find_nearest(rows, reference, found)
+    found = _nearest(rows, reference, size)
     distances = ((rows[:, None] - reference[None]) ** 2).sum(axis=2)
     np.testing.assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :size])
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.jit import njit
-from ..utils.matrices import in_threads, refuse_half_or_masked
+from ..utils.matrices import refuse_half_or_masked
 from ..utils.parameters import check_integer, in_order
 from .affine import Ellipsoid, _finite
 
-# Number of features that are summed between tests of the distance.
-_SUMMED_AT_ONCE = 64
-# Maximum number of distances in memory.
+# Maximum number of distances, or of their summands, in memory.
 _DISTANCES = 2**22
 _EPS = float(np.finfo(np.float64).eps)
 # Number of rows whose neighbors are processed together.
@@ -55,8 +52,8 @@ class LocalTangents(Ellipsoid):
 
     Notes
     -----
-    A matrix product excludes most pairs of samples. Compiled code computes the distances of all other
-    pairs exactly. The result for a sample does not depend on the other samples. `tangents` are
+    A matrix product excludes most pairs of samples. The distances of all other pairs are computed
+    exactly. The result for a sample does not depend on the other samples. `tangents` are
     :math:`s_j t_j`, in units of the features, so penalties weigh directions by the standard deviation of
     the data. The signs of tangents are arbitrary.
 
@@ -109,13 +106,11 @@ class LocalTangents(Ellipsoid):
         """Compute directions times standard deviations, (n, d, r)."""
         rows = np.ascontiguousarray(X, dtype=np.float64)
         reference = np.ascontiguousarray(in_order("reference", self.reference), dtype=np.float64)
-        # -1 marks a missing neighbor.
-        nearest = np.full((len(rows), int(self.n_neighbors)), -1, dtype=np.intp)
-
+        nearest = np.empty((len(rows), int(self.n_neighbors)), dtype=np.intp)
         step = max(1, _DISTANCES // len(reference))
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
-            _find_nearest(rows[part], reference, nearest[part])
+            nearest[part] = _nearest(rows[part], reference, nearest.shape[1])
         incomplete = np.flatnonzero(nearest[:, -1] < 0)
         if len(incomplete):
             row = incomplete[0]
@@ -132,8 +127,11 @@ class LocalTangents(Ellipsoid):
         return frame
 
 
-def _find_nearest(rows: np.ndarray, reference: np.ndarray, found: np.ndarray) -> None:
-    """Find nearest rows by `_nearest`; a matrix product excludes most pairs beforehand."""
+def _nearest(rows: np.ndarray, reference: np.ndarray, size: int) -> np.ndarray:
+    """Return the nearest reference rows, by increasing distance, then by number, (n, size).
+
+    -1 marks a missing neighbor. A matrix product excludes most pairs.
+    """
     center = reference.mean(axis=0)
     # An overflow gives NaN, which never excludes a pair.
     with np.errstate(all="ignore"):
@@ -141,13 +139,20 @@ def _find_nearest(rows: np.ndarray, reference: np.ndarray, found: np.ndarray) ->
         of_rows, of_reference = (np.einsum("ij,ij->i", each, each) for each in (x, z))
         approximate = of_rows[:, None] + of_reference - 2.0 * (x @ z.T)
         rounding = 4.0 * (rows.shape[1] + 8) * _EPS * (of_rows + of_reference.max())
-        limits = np.partition(approximate, found.shape[1] - 1, axis=1)[:, found.shape[1] - 1] + rounding
-
-    def find(part: slice) -> None:
-        distances = np.empty(found.shape[1])
-        _nearest(rows[part], reference, approximate[part], limits[part], distances, found[part])
-
-    in_threads(find, len(rows), approximate.size)
+        limits = np.partition(approximate, size - 1, axis=1)[:, size - 1] + rounding
+        row, other = np.nonzero(~(approximate > limits[:, None]))
+        distances = np.empty(len(row))
+        step = max(1, _DISTANCES // rows.shape[1])
+        for first in range(0, len(row), step):
+            part = slice(first, first + step)
+            between = rows[row[part]] - reference[other[part]]
+            distances[part] = np.einsum("ij,ij->i", between, between)
+    order = np.lexsort((other, distances, row))
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    used = (rank < size) & np.isfinite(distances[order])
+    found = np.full((len(rows), size), -1, dtype=np.intp)
+    found[row[used], rank[used]] = other[order[used]]
+    return found
 
 
 def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
@@ -159,32 +164,3 @@ def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
     _, left = np.linalg.eigh(unit @ unit.swapaxes(1, 2))
     leading = left[:, :, ::-1][:, :, :n_directions]
     return centered.swapaxes(1, 2) @ leading / np.sqrt(neighbors.shape[1] - 1)
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _nearest(rows, reference, about, limits, distances, found):
-    """Set `found` to the nearest reference rows, by increasing distance, then by number.
-
-    Pairs with an approximate squared distance above the row's limit are skipped.
-    """
-    size, n_features = found.shape[1], rows.shape[1]
-    for i in range(rows.shape[0]):
-        for place in range(size):
-            distances[place] = np.inf
-        for j in range(reference.shape[0]):
-            if about[i, j] > limits[i]:
-                continue
-            total, start = 0.0, 0
-            while start < n_features and total < distances[size - 1]:
-                end = start + _SUMMED_AT_ONCE if start + _SUMMED_AT_ONCE < n_features else n_features
-                for k in range(start, end):
-                    total += (rows[i, k] - reference[j, k]) ** 2
-                start = end
-            if total < distances[size - 1]:
-                place = size - 1
-                while place > 0 and total < distances[place - 1]:
-                    distances[place] = distances[place - 1]
-                    found[i, place] = found[i, place - 1]
-                    place -= 1
-                distances[place] = total
-                found[i, place] = j
