@@ -25,7 +25,7 @@ from ..utils.matrices import (
     take,
 )
 from ..utils.parameters import brief, in_order, labels_of
-from .arguments import check_directions, grade_profile
+from .arguments import breakpoints, check_directions
 from .base import BoundOracle, InvarianceOracle, Support
 from .columns import FeatureParameters
 from .support import Costs, Grades, costs_of
@@ -113,9 +113,15 @@ class BoundFrame(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
-        F, V, assign = self._facing(rows, V, assign)
-        C = _onto(F, V)
-        steps = _along(F, self.oracle._extreme(C))[assign]
+        if self.frame.ndim == 2:
+            C = V @ self.frame
+            steps = (self.oracle._extreme(C) @ self.frame.T)[assign]
+        else:
+            # Rows with different frames have one direction each.
+            F = self.frame[rows]
+            C = np.einsum("nd,ndr->nr", V[assign], F)
+            steps = np.einsum("nr,ndr->nd", self.oracle._extreme(C), F)
+            assign = np.arange(len(C))
         if rho is None:
             return Support(_moved(take(self.X, rows), steps))
         fraction, grades = self.oracle._grade(C, assign, costs_of(cost, assign), rho)
@@ -125,7 +131,8 @@ class BoundFrame(BoundOracle):
         X = dense_rows(self.X, rows)
         U = self.oracle._draw((len(X), n_draws, self.frame.shape[-1]), rng)
         U = U * rng.uniform(size=(len(X), n_draws, 1))
-        return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
+        F = self.frame if self.frame.ndim == 2 else self.frame[rows]
+        return _moved(X[:, None, :], U @ F.swapaxes(-1, -2))
 
     def boxes(self) -> RowBoxes | None:
         limits = self.oracle._limits()
@@ -133,17 +140,6 @@ class BoundFrame(BoundOracle):
             return None
         radius = np.broadcast_to(limits, self.frame.shape[1])
         return RowBoxes(radius, np.ones(self.X.shape[0], dtype=bool), self.frame)
-
-    def _frames(self, rows: Rows) -> np.ndarray:
-        return self.frame if self.frame.ndim == 2 else self.frame[rows]
-
-    def _facing(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return frames, directions and `assign`; one direction per row if frames differ."""
-        if self.frame.ndim == 2:
-            return self.frame, V, assign
-        return self.frame[rows], V[assign], np.arange(len(assign))
 
 
 class Ellipsoid(FeatureParameters, _AffineOracle):
@@ -230,7 +226,7 @@ class Ellipsoid(FeatureParameters, _AffineOracle):
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
         # The value is piecewise linear in the fraction of the radius, so a breakpoint is best.
-        shares, grades = _breakpoints(rho)
+        shares, grades = breakpoints(rho)
         slopes = self.radius * np.linalg.norm(C, axis=1)[assign]
         best = np.argmax(slopes[:, None] * shares + cost[:, None] * grades, axis=1)
         return shares[best], grades[best]
@@ -432,7 +428,7 @@ class Box(FeatureParameters, InvarianceOracle):
         if rho is None:
             steps = np.sign(V) * self._radius
             return Support(_moved(X, steps[assign]))
-        shares, grades = _breakpoints(rho)
+        shares, grades = breakpoints(rho)
         radius = np.broadcast_to(self._radius, X.shape[1:])
         free = radius > 0
         part = free / np.maximum(np.sum(free), 1)
@@ -498,27 +494,9 @@ class BoundBox(BoundOracle):
         return RowBoxes(radius, np.ones(self.X.shape[0], dtype=bool))
 
 
-def _onto(F: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """Compute F'v for each direction, with a common frame or one per direction."""
-    return V @ F if F.ndim == 2 else np.einsum("nd,ndr->nr", V, F)
-
-
-def _along(F: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """Compute F u for each u, with a common frame or one per u."""
-    return U @ F.T if F.ndim == 2 else np.einsum("nr,ndr->nd", U, F)
-
-
 def _moved(X: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Add steps to samples, in the precision of `X`."""
     return (X + steps).astype(X.dtype if X.dtype.kind == "f" else np.float64, copy=False)
-
-
-def _breakpoints(rho: float | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return fractions of the radius, from 0 to 1, and the grades at them."""
-    grades = grade_profile(rho)
-    if len(grades) == 1:
-        grades = np.ones(2)
-    return np.linspace(0.0, 1.0, len(grades)), grades
 
 
 def _finite(name: str, value: Any) -> np.ndarray:

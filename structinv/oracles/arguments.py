@@ -191,6 +191,14 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     return grades
 
 
+def breakpoints(rho: float | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return fractions of the largest perturbation, from 0 to 1, and the grades at them."""
+    grades = grade_profile(rho)
+    if len(grades) == 1:
+        grades = np.ones(2)
+    return np.linspace(0.0, 1.0, len(grades)), grades
+
+
 def profile_of_list(rho: float | Sequence[float], size: int) -> np.ndarray:
     """Return the grades of listed members; a number grades all except the first."""
     last = grade_profile(rho)[-1]

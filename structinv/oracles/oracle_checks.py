@@ -19,12 +19,11 @@ from .change_checks import check_draws, check_largest, check_list, check_orbits
 from .listed_changes import listed
 from .trials import (
     Trial,
-    bound_of,
     fail_where,
     inside,
     optional,
     untouched,
-    value_of,
+    values_and_bounds,
 )
 
 # Maximum number of rows that are checked.
@@ -98,7 +97,7 @@ def check_oracle(
     notice.daemon = True
     notice.start()
     try:
-        trial = Trial.start(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
+        trial = Trial(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
         for check in _CHECKS:
             check(trial)
     finally:
@@ -127,13 +126,7 @@ def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray,
 
 
 def _check_identity(trial: Trial) -> None:
-    grades = np.stack(
-        [
-            np.zeros(len(r)) if a.rho is None else r
-            for a, r in zip(trial.answers, trial.costs, strict=True)
-        ]
-    )
-    identity = trial.V @ trial.X.T + grades
+    identity = trial.V @ trial.X.T + trial.graded_costs
     tolerance = trial.tolerance(trial.V.T, trial.X).T
     fail_where(
         trial,
@@ -163,15 +156,11 @@ def _check_upper(trial: Trial) -> None:
 
 
 def _check_cross(trial: Trial) -> None:
-    ungraded = np.array([answer.rho is None for answer in trial.answers])
-    rho = np.stack(
-        [np.ones(len(trial.X)) if answer.rho is None else answer.rho for answer in trial.answers]
-    )
+    ones = np.ones(len(trial.X))
+    rho = np.stack([ones if answer.rho is None else answer.rho for answer in trial.answers])
     for direction in trial.directions:
         v = trial.V[direction]
-        reached = trial.points @ v
-        if not ungraded[direction]:
-            reached = reached + rho * trial.costs[direction]
+        reached = trial.points @ v + rho * trial.graded_costs[direction]
         fail_where(
             trial,
             reached > trial.upper[direction] + trial.tolerance(v, trial.points),
@@ -273,7 +262,7 @@ def _same(
     sizes = np.einsum("nd,nd->n", np.abs(trial.X[ids]), np.abs(V[assign])) + np.abs(wanted[0])
     rtol = max(rtol, trial.rtol)
     sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + cost
-    got = value_of(answer, V, cost, assign), bound_of(answer, V, cost, assign)
+    got = values_and_bounds(answer, V, cost, assign)
     for part, new, old in zip(("value", "upper"), got, wanted, strict=True):
         finite = np.isfinite(old) & np.isfinite(new)
         bad = np.where(finite, np.abs(new - np.where(finite, old, 0.0)) > rtol * sizes, new != old)
@@ -311,7 +300,7 @@ def _check_scaling(trial: Trial) -> None:
             continue
         for factor in (1e-3, 7.0):
             scaled = trial.answer(trial.bound, factor * trial.V[k], trial.costs[k])
-            bad = np.abs(value_of(scaled, trial.V[k], None) - trial.values[k])
+            bad = np.abs(values_and_bounds(scaled, trial.V[k], None)[0] - trial.values[k])
             bad = bad > trial.tolerance(trial.V[k], trial.points[k])
             message = "the maximum must be proportional to the length of the direction"
             fail_where(trial, bad, message, trial.V[k])
@@ -325,7 +314,7 @@ def _check_flags(trial: Trial) -> None:
         bound = trial.stored.bind(trial.X + shift, trial.y)
         for k in exact:
             answer = trial.answer(bound, trial.V[k], trial.costs[k])
-            moved = value_of(answer, trial.V[k], trial.costs[k])
+            moved = values_and_bounds(answer, trial.V[k], trial.costs[k])[0]
             gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
             sizes = trial.tolerance(trial.V[k], trial.points[k]) + trial.rtol * np.abs(moved)
             sizes += trial.rtol * np.abs(shift) @ np.abs(trial.V[k])

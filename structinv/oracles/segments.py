@@ -20,7 +20,7 @@ from ..utils.matrices import (
     take,
 )
 from ..utils.parameters import check_number
-from .arguments import check_directions, grade_profile
+from .arguments import breakpoints, check_directions
 from .base import BoundOracle, Support
 from .curves import CurveOracle
 from .support import Costs, DeferredSupport, Grades, costs_of
@@ -47,9 +47,7 @@ class _Line(CurveOracle):
         slopes = self._slopes(X, V, assign)
         if rho is None:
             return Support(self._moved(X, self._furthest(slopes)))
-        grades = grade_profile(rho)
-        grades = grades if len(grades) > 1 else np.ones(2)
-        shares = np.linspace(0.0, 1.0, len(grades))
+        shares, grades = breakpoints(rho)
         # The value is piecewise linear in t on both sides of 0, so a breakpoint is best.
         t = np.concatenate([end * shares for end in self._interval()])
         values = slopes[:, None] * t + costs_of(cost, assign)[:, None] * np.tile(grades, 2)

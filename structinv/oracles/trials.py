@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,60 +14,42 @@ from ..utils import plugins
 from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, Matrix, count, resolution
 from .base import BoundOracle, InvarianceOracle, Support
-from .combinators import attained_by
+from .combinators import attained_by, upper_of
 
 
-@dataclass
 class Trial:
-    """Samples, directions and costs of all checks, with the answers of the oracle."""
+    """Samples, directions and costs of all checks, with the answers of the oracle.
 
-    oracle: InvarianceOracle
-    X: np.ndarray
-    y: np.ndarray | None
-    V: np.ndarray
-    costs: np.ndarray
-    rng: np.random.Generator
-    # The oracle with stored orbits.
-    stored: InvarianceOracle = field(init=False)
-    bound: BoundOracle = field(init=False)
-    answers: list[Support] = field(init=False)
-    points: np.ndarray = field(init=False)
-    values: np.ndarray = field(init=False)
-    upper: np.ndarray = field(init=False)
-    # Relative tolerance, by the precision of the answers.
-    rtol: float = field(init=False)
+    The samples are the given ones and a row of zeros.
+    """
 
-    @classmethod
-    def start(
-        cls,
+    def __init__(
+        self,
         oracle: InvarianceOracle,
         X: np.ndarray,
         y: np.ndarray | None,
         n_directions: int,
         rng: np.random.Generator,
-    ) -> Trial:
-        """Create a trial with these rows and a row of zeros."""
-        dense = np.vstack([X, np.zeros(X.shape[1])])
-        labels = None if y is None else np.r_[y, y[:1]]
-        V = _directions(n_directions, dense.shape[1], rng)
+    ) -> None:
+        self.oracle, self.rng = oracle, rng
+        self.X = np.vstack([X, np.zeros(X.shape[1])])
+        self.y = None if y is None else np.r_[y, y[:1]]
+        self.V = _directions(n_directions, X.shape[1], rng)
         # Costs are zero, about the score change by a perturbation as large as the row, or larger.
-        size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
-        costs = rng.uniform(size=(len(V), len(dense)))
-        costs *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
-        trial = cls(oracle, dense, labels, V, costs, rng)
-        trial._answer_all()
-        return trial
-
-    def _answer_all(self) -> None:
-        self.stored = with_stored_orbits(self.oracle)
+        size = float(np.mean(np.abs(self.V)) * np.mean(np.abs(self.X)))
+        self.costs = rng.uniform(size=(len(self.V), len(self.X)))
+        self.costs *= np.resize([0.0, size, 10.0 * size], len(self.V))[:, None]
+        self.stored = with_stored_orbits(oracle)
         with untouched("bind", X=self.X, y=self.y):
             self.bound = self.stored.bind(self.X, self.y)
         self.answers = [self.answer(self.bound, self.V[k], self.costs[k]) for k in self.directions]
         self.points = np.stack([answer.points for answer in self.answers])
+        # Relative tolerance, by the precision of the answers.
         self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
-        pairs = list(zip(self.answers, self.V, self.costs, strict=True))
-        self.values = np.stack([value_of(a, v, r) for a, v, r in pairs])
-        self.upper = np.stack([bound_of(a, v, r) for a, v, r in pairs])
+        graded = np.array([answer.rho is not None for answer in self.answers])
+        self.graded_costs = self.costs * graded[:, None]
+        reached = map(values_and_bounds, self.answers, self.V, self.costs)
+        self.values, self.upper = np.stack(list(reached), axis=1)
 
     @property
     def directions(self) -> range:
@@ -117,19 +98,13 @@ def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
     return np.vstack([far, near, ties, np.ones(d), np.zeros(d)])
 
 
-def value_of(
+def values_and_bounds(
     answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
-) -> np.ndarray:
-    """Compute the values of points along one direction, or along assigned ones."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values along one direction, or along assigned ones, and their upper bounds."""
     assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
-    return attained_by(answer, np.atleast_2d(v), assign, cost)
-
-
-def bound_of(
-    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
-) -> np.ndarray:
-    """Return the upper bounds of an answer; exact answers attain them."""
-    return value_of(answer, v, cost, assign) if answer.upper is None else answer.upper
+    V = np.atleast_2d(v)
+    return attained_by(answer, V, assign, cost), upper_of(answer, V, assign, cost)
 
 
 def _check_form(answer: Support, n: int, X: Matrix) -> None:
@@ -195,15 +170,18 @@ def _content(X: Matrix) -> Hashable:
 def untouched(name: str, **arrays: Any) -> Iterator[None]:
     """Raise CheckError if arrays, or the arrays of CSR matrices, are modified."""
 
-    def parts() -> dict[str, list[np.ndarray]]:
-        given = {k: a for k, a in arrays.items() if a is not None}
-        return {k: [a.data, a.indices, a.indptr] if sp.issparse(a) else [a] for k, a in given.items()}
+    def parts() -> list[tuple[str, np.ndarray]]:
+        given = {name: array for name, array in arrays.items() if array is not None}
+        return [
+            (name, part)
+            for name, a in given.items()
+            for part in ([a.data, a.indices, a.indptr] if sp.issparse(a) else [a])
+        ]
 
-    before = {key: [part.copy() for part in value] for key, value in parts().items()}
+    before = [part.copy() for _, part in parts()]
     yield
-    for key, value in parts().items():
-        same = [np.array_equal(old, new) for old, new in zip(before[key], value, strict=True)]
-        if not all(same):
+    for (key, new), old in zip(parts(), before, strict=True):
+        if not np.array_equal(old, new):
             raise CheckError(f"{name} must not modify its argument {key}")
 
 
