@@ -245,7 +245,7 @@ class SpoiltBound(BoundOracle):
         super().__init__(oracle, X, y)
         self.sound, self.damage = oracle.sound.bind(X, y), oracle.damage
 
-    def _new_changes(self):
+    def changes(self):
         return spoilt_list(self.sound.changes(), self.damage)
 
 

@@ -7,6 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -541,7 +542,6 @@ class BoundOracle:
         self.oracle = oracle
         self.X = X
         self.y = y
-        self._cached_changes: tuple[Changes | None, ...] = ()
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
@@ -599,11 +599,10 @@ class BoundOracle:
         Changes or None
             None if members cannot be listed.
         """
-        if not self._cached_changes:
-            self._cached_changes = (self._new_changes(),)
-        return self._cached_changes[0]
+        return self._list
 
-    def _new_changes(self) -> Changes | None:
+    @cached_property
+    def _list(self) -> Changes | None:
         return changes_of(self.oracle, self.X, self.y)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:

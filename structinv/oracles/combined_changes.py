@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -16,16 +15,12 @@ from .changes import MOST_PAIRS, Changes, LinearChanges, normalized, usable_diff
 
 
 class UnionChanges(Changes):
-    """A perturbation of one of several lists.
+    """A perturbation of one of several lists."""
 
-    Shapes: `shares` (n_parts,).
-    """
-
-    def __init__(self, parts: Sequence[Changes], shares: np.ndarray, *, once: bool = False) -> None:
+    def __init__(self, parts: Sequence[Changes], weights: np.ndarray) -> None:
         super().__init__(parts[0].X, parts[0].y)
         self.parts = list(parts)
-        self.shares = np.asarray(shares) / np.sum(shares)
-        self.once = once
+        self._weights = normalized(weights)
         self.scored = all(part.scored for part in parts)
 
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
@@ -34,23 +29,11 @@ class UnionChanges(Changes):
     @cached_property
     def _ends(self) -> np.ndarray:
         """Number of members up to and including each part."""
-        return np.cumsum([part.size - (self.once and k > 0) for k, part in enumerate(self.parts)])
+        return np.cumsum([part.size for part in self.parts])
 
     @property
     def size(self) -> int:
         return int(self._ends[-1])
-
-    def _own_weights(self) -> np.ndarray:
-        tables = [share * part.weights for share, part in zip(self.shares, self.parts, strict=True)]
-        if not self.once:
-            return np.concatenate(tables)
-        identity = sum(table[0] for table in tables)
-        return np.concatenate([[identity], *(table[1:] for table in tables)])
-
-    def _joined(self, tables: Sequence[Any]) -> np.ndarray:
-        """Join values (n, s, ...) of the members of all parts, without repeated identities."""
-        skip = int(self.once)
-        return np.concatenate([tables[0], *(table[:, skip:] for table in tables[1:])], axis=1)
 
     def _owners(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the part of each member, and its number in this part."""
@@ -60,12 +43,11 @@ class UnionChanges(Changes):
                 f"{numbers}"
             )
         owner = np.searchsorted(self._ends, numbers, side="right")
-        first = np.r_[0, self._ends[:-1] - int(self.once)]
-        return owner, numbers - first[owner]
+        return owner, numbers - np.r_[0, self._ends[:-1]][owner]
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         if numbers is None:
-            return self._joined([part.members(rows) for part in self.parts])
+            return np.concatenate([part.members(rows) for part in self.parts], axis=1)
         owner, local = self._owners(np.asarray(numbers))
         if len(owner) == 0:
             return self.parts[0].members(rows, local)
@@ -96,8 +78,7 @@ class UnionChanges(Changes):
 
     @property
     def names(self) -> list[str]:
-        skip = int(self.once)
-        return self.parts[0].names + [name for part in self.parts[1:] for name in part.names[skip:]]
+        return [name for part in self.parts for name in part.names]
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
         return np.max([part.mesh(rows) for part in self.parts], axis=0)
@@ -106,7 +87,7 @@ class UnionChanges(Changes):
         if sp.issparse(self.X):
             # Joined members are dense, so there are no fast scores for sparse rows.
             return None
-        return _if_all_known([part.scores(rows, V) for part in self.parts], self._joined)
+        return _joined([part.scores(rows, V) for part in self.parts], axis=1)
 
     def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
         grades = [part.grades(rows) for part in self.parts]
@@ -114,7 +95,8 @@ class UnionChanges(Changes):
             return None
         n_rows = self.count(rows)
         pairs = zip(grades, self.parts, strict=True)
-        return self._joined([np.ones((n_rows, p.size)) if each is None else each for each, p in pairs])
+        tables = [np.ones((n_rows, part.size)) if each is None else each for each, part in pairs]
+        return np.concatenate(tables, axis=1)
 
     def graded(self, rho: float | Sequence[float]) -> Self:
         """Return the same list with these grades in all parts."""
@@ -123,20 +105,15 @@ class UnionChanges(Changes):
         return other
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        skip = int(self.once)
-        return _if_all_known(
-            [part.adjoint(V) for part in self.parts],
-            lambda known: np.concatenate([known[0], *(each[skip:] for each in known[1:])]),
-        )
+        return _joined([part.adjoint(V) for part in self.parts])
 
     def linear(self) -> LinearChanges | None:
         found = [part.linear() for part in self.parts]
-        skips = [int(self.once and k > 0) for k in range(len(found))]
-        maps = [
-            each for skip, part in zip(skips, found, strict=True) if part for each in part.maps[skip:]
-        ]
-        known = all(part is not None for part in found)
-        return LinearChanges(self.X, maps, self.names, self.weights) if known else None
+        known = [part for part in found if part is not None]
+        if len(known) < len(found):
+            return None
+        maps = [each for part in known for each in part.maps]
+        return LinearChanges(self.X, maps, self.names, self.weights)
 
 
 class ComposedChanges(Changes):
@@ -154,14 +131,21 @@ class ComposedChanges(Changes):
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
         self.right = self.right.on(X, y)
 
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of both perturbations in `right` and in `left`."""
+        if self.paired:
+            return np.arange(self.right.size), np.arange(self.left.size)
+        first, second = np.divmod(np.arange(self.right.size * self.left.size), self.left.size)
+        return first, second
+
     @property
     def size(self) -> int:
-        return self.right.size if self.paired else self.right.size * self.left.size
+        return len(self._pairs[0])
 
     def _own_weights(self) -> np.ndarray:
-        if self.paired:
-            return self.left.weights * self.right.weights
-        return np.outer(self.right.weights, self.left.weights).ravel()
+        first, second = self._pairs
+        return self.right.weights[first] * self.left.weights[second]
 
     def _after(self, points: Matrix, rows: Rows, times: int = 1) -> Changes:
         """Move the list of `left` to perturbed rows, with the labels of the unperturbed rows."""
@@ -186,15 +170,13 @@ class ComposedChanges(Changes):
         return members if numbers is None else members[:, numbers]
 
     def points(self, rows: Rows, index: np.ndarray) -> Any:
-        index = np.asarray(index)
-        first, second = (index, index) if self.paired else np.divmod(index, self.left.size)
+        first, second = (numbers[index] for numbers in self._pairs)
         return self._after(self.right.points(rows, first), rows).points(ALL_ROWS, second)
 
     @property
     def names(self) -> list[str]:
         right, left = self.right.names, self.left.names
-        pairs = zip(right, left, strict=True) if self.paired else itertools.product(right, left)
-        return [_name_of_pair(first, second) for first, second in pairs]
+        return [_name_of_pair(right[k], left[m]) for k, m in zip(*self._pairs, strict=True)]
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
         right = self.right.mesh(rows)
@@ -211,7 +193,7 @@ class ComposedChanges(Changes):
             return None
         if self.paired:
             each = [self.right.take([k]).adjoint(part) for k, part in enumerate(moved)]
-            return _if_all_known(each, np.concatenate)
+            return _joined(each)
         found = self.right.adjoint(moved.reshape(-1, V.shape[1]))
         return None if found is None else found.reshape(-1, *V.shape)
 
@@ -219,10 +201,7 @@ class ComposedChanges(Changes):
         left, right = self.left.linear(), self.right.linear()
         if left is None or right is None or self.size**2 > MOST_PAIRS:
             return None
-        if self.paired:
-            maps = [last @ first for first, last in zip(right.maps, left.maps, strict=True)]
-        else:
-            maps = [last @ first for first in right.maps for last in left.maps]
+        maps = [left.maps[m] @ right.maps[k] for k, m in zip(*self._pairs, strict=True)]
         return LinearChanges(self.X, maps, self.names, self.weights)
 
     def graded(self, rho: float | Sequence[float]) -> Self:
@@ -353,11 +332,9 @@ def _at_entries(mask: np.ndarray, rows: sp.csr_matrix) -> np.ndarray:
     return np.broadcast_to(mask, rows.shape)[numbers, rows.indices]
 
 
-def _if_all_known(
-    parts: Sequence[Any], join: Callable[[Sequence[Any]], np.ndarray]
-) -> np.ndarray | None:
+def _joined(parts: Sequence[Any], axis: int = 0) -> np.ndarray | None:
     """Join all parts; return None if one of them is None."""
-    return None if any(part is None for part in parts) else join(parts)
+    return None if any(part is None for part in parts) else np.concatenate(parts, axis)
 
 
 def _name_of_pair(first: str, second: str) -> str:

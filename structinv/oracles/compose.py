@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -187,16 +186,9 @@ class _BoundCompose(BoundOracle):
         raise self.oracle._absent("contains")
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        return self._each_after(
-            self.right.sample(rows, n_draws, rng), rows, lambda left: left.sample(ALL_ROWS, 1, rng)
-        )
-
-    def _each_after(
-        self, members: np.ndarray, rows: Rows, view: Callable[[BoundOracle], np.ndarray]
-    ) -> np.ndarray:
-        n, s, d = members.shape
-        changed = view(self._after(members.reshape(n * s, d), rows, times=s))
-        return changed.reshape(n, s * changed.shape[1], d)
+        first = self.right.sample(rows, n_draws, rng)
+        left = self._after(first.reshape(-1, first.shape[2]), rows, times=n_draws)
+        return left.sample(ALL_ROWS, 1, rng).reshape(first.shape)
 
 
 def _no_grades(part: InvarianceOracle) -> str:

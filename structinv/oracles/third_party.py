@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,17 @@ class ThirdPartyOracle(BoundOracle):
     """
 
     def __init__(
-        self, inner: BoundOracle, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None
+        self,
+        inner: BoundOracle,
+        oracle: InvarianceOracle,
+        X: Matrix,
+        y: np.ndarray | None,
+        *,
+        contains_rows: bool = True,
     ) -> None:
         super().__init__(oracle, X, y)
         self.inner = inner
+        self.contains_rows = contains_rows
 
     def _ask(self, name: str, *arguments: Any) -> tuple[str, Any]:
         """Call a method of `inner`; return its name for messages and its result."""
@@ -69,7 +77,8 @@ class ThirdPartyOracle(BoundOracle):
         if grades is not None:
             grades = plugins.grades(source, grades, (n_rows,))
         answer = Support(points, upper, grades)
-        self._check_values(source, answer, (rows, V, assign), cost)
+        if self.contains_rows:
+            self._check_values(source, answer, (rows, V, assign), cost)
         return answer
 
     def _check_values(
@@ -100,7 +109,8 @@ class ThirdPartyOracle(BoundOracle):
                 f"x: got {reached[row]:.6g} instead of {unperturbed[row]:.6g} for row {row} of the call"
             )
 
-    def _new_changes(self) -> Changes | None:
+    @cached_property
+    def _list(self) -> Changes | None:
         found = self.inner.changes()
         source = plugins.method(self.oracle, "changes")
         return None if found is None else checked_changes(source, found)
@@ -143,15 +153,10 @@ class ThirdPartyOracle(BoundOracle):
         """Return one level of a scenario, validated unless it is of this package."""
         if not plugins.is_third_party(level) and not plugins.is_third_party(level.oracle):
             return level
-        known = isinstance(level, ThirdPartyOracle)
-        return level if known else _Level(level, self.oracle, self.X, self.y)
-
-
-class _Level(ThirdPartyOracle):
-    """One level of a scenario of a third-party class; it need not contain the unperturbed rows."""
-
-    def _check_values(self, *arguments: Any) -> None:
-        """Accept any value: a scenario need not contain the unperturbed rows."""
+        if isinstance(level, ThirdPartyOracle):
+            return level
+        # A scenario need not contain the unperturbed rows.
+        return ThirdPartyOracle(level, self.oracle, self.X, self.y, contains_rows=False)
 
 
 def _numbers(X: Matrix) -> np.ndarray:

@@ -53,7 +53,14 @@ class Union(Pair):
         """Return the lists of all leaves as one; leaves have equal probabilities."""
         parts = [changes_of(leaf, X, y) for leaf in self.leaves()]
         known = [part for part in parts if part is not None]
-        return UnionChanges(known, np.ones(len(known)), once=True) if len(known) == len(parts) else None
+        if len(known) < len(parts):
+            return None
+        weights = [part.weights for part in known]
+        identity = [sum(each[0] for each in weights)]
+        return UnionChanges(
+            [known[0], *map(_perturbed, known[1:])],
+            np.concatenate([identity, *(each[1:] for each in weights)]),
+        )
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """Return draws of all leaves; each draw uses a random leaf."""
@@ -63,7 +70,7 @@ class Union(Pair):
         seeds = rng.integers(2**32, size=len(leaves))
         drawn = np.flatnonzero(sizes)
         parts = [draws_of(leaves[k], X, int(sizes[k]), int(seeds[k])) for k in drawn]
-        return UnionChanges(parts, sizes[drawn])
+        return UnionChanges(parts, np.ones(n_draws))
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
@@ -102,3 +109,8 @@ class _BoundUnion(BoundOracle):
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         return any(part.contains(row, z) for part in self.parts)
+
+
+def _perturbed(changes: Changes) -> Changes:
+    """Return a list without the unperturbed sample, which a union has once."""
+    return changes.take(np.arange(1, changes.size), np.ones(changes.size - 1))

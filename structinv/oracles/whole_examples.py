@@ -67,10 +67,7 @@ class SingleMember(BoundOracle):
 
     def __init__(self, oracle: InvarianceOracle, member: Changes) -> None:
         super().__init__(oracle, member.X, member.y)
-        self.member = member
-
-    def _new_changes(self) -> Changes:
-        return self.member
+        self.member = self._list = member
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
