@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.inference import decoded
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, row_sizes, stack
+from ..utils.matrices import ALL_ROWS, Rows, count, row_sizes, stack
 from .objective import join
 from .planes import Planes
 from .worst_case import WorstCase
@@ -28,14 +28,15 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class JointViolation:
-    """Worst labeling and perturbation of each row, with bounds.
+    """One labeling of each row at its worst perturbation, or the worst labeling, with bounds.
 
-    - `labels` (n, L): worst labelings
+    - `labels` (n, L): labelings
     - `gains, costs` (n,): score difference to the given labeling at the perturbed row, and cost there
     - `upper` (n,): upper bound of the largest sum of both
     - `sizes` (n,): sum of the absolute values of all summands of such differences, which bounds rounding
       errors; the largest one found
     - `points`: perturbed rows for `Space.normals`, if requested
+    - `grades` (n,): grades of the perturbed rows, if the oracle is graded
     """
 
     labels: np.ndarray
@@ -44,18 +45,12 @@ class JointViolation:
     upper: np.ndarray
     sizes: np.ndarray
     points: Any
+    grades: np.ndarray | None = None
 
-
-@dataclass(frozen=True)
-class OracleAnswers:
-    """Results of an oracle for one difference of labelings per row."""
-
-    points: Any
-    gains: np.ndarray
-    costs: np.ndarray
-    upper: np.ndarray
-    sizes: np.ndarray
-    grades: np.ndarray | None
+    @property
+    def values(self) -> np.ndarray:
+        """Sums of gains and costs, (n,)."""
+        return self.gains + self.costs
 
 
 class OneChangeSearch:
@@ -103,7 +98,7 @@ class OneChangeSearch:
             return self._of_members(values, other, points)
         if self.codes.shape[1] <= MOST_LABELS:
             return self._of_all(other, points)
-        return self._by_position(other, points)
+        return self._by_position(other)
 
     # Members.
 
@@ -153,48 +148,34 @@ class OneChangeSearch:
 
     # Oracle calls for differences of labelings, for functions that are linear in x.
 
-    def largest_gains(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> OracleAnswers:
-        """Return the largest score differences of labelings, without pairwise scores.
+    def largest_gains(self, some: np.ndarray, differ: np.ndarray) -> JointViolation:
+        """Return labelings of some rows at the points of their largest gains, without pairwise scores.
 
         Shapes: `some` (m,), `differ` (m, L).
         """
-        factors = self.signs[some] * differ
-        directions, assign = np.unique(factors, axis=0, return_inverse=True)
-        assign = assign.ravel()
-        other_costs = np.sum(self.other_costs[some] * differ, axis=1)
+        directions, assign = np.unique(self.signs[some] * differ, axis=0, return_inverse=True)
+        assign, labels = assign.ravel(), np.where(differ, 1 - self.codes[some], self.codes[some])
         at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.space.n_features))
         parts, places = [], []
         for first in range(0, len(directions), at_once):
             place = np.flatnonzero((assign >= first) & (assign < first + at_once))
-            own = directions[first : first + at_once]
-            answer = self._call_oracle(
-                some[place], own, assign[place] - first, other_costs[place], points
-            )
-            parts.append(answer)
+            factors = directions[first : first + at_once]
+            parts.append(self._call_oracle(some[place], labels[place], factors, assign[place] - first))
             places.append(place)
-        if len(parts) == 1:
-            return parts[0]
-        order = np.argsort(np.concatenate(places))
-        return _joined(parts, order)
+        return parts[0] if len(parts) == 1 else _joined(parts, np.argsort(np.concatenate(places)))
 
     def _call_oracle(
-        self,
-        some: np.ndarray,
-        factors: np.ndarray,
-        assign: np.ndarray,
-        other_costs: np.ndarray,
-        points: bool,
-    ) -> OracleAnswers:
+        self, some: np.ndarray, labels: np.ndarray, factors: np.ndarray, assign: np.ndarray
+    ) -> JointViolation:
         space: Any = self.space
         weights, above = space.weights(self.f), space.constants(self.f)
         V, constants = factors @ weights, (factors @ above)[assign]
-        constant_sizes = (np.abs(factors) @ np.abs(above))[assign]
-        rows = self.numbers[some]
         sizes = np.abs(factors) @ np.abs(weights)
-        answer = self.bound.support(rows, V, assign, other_costs)
-        largest = row_sizes(answer.points, sizes, assign) + constant_sizes
-        found = answer.gains_and_costs(V, assign, constants, other_costs)
-        return OracleAnswers(answer.points, *found, largest, answer.rho)
+        costs = np.sum(self.other_costs[some] * (labels != self.codes[some]), axis=1)
+        answer = self.bound.support(self.numbers[some], V, assign, costs)
+        largest = row_sizes(answer.points, sizes, assign) + (np.abs(factors) @ np.abs(above))[assign]
+        found = answer.gains_and_costs(V, assign, constants, costs)
+        return JointViolation(labels, *found, largest, answer.points, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return values, bounds and sizes for a change of each single label, (n, L) each."""
@@ -204,7 +185,7 @@ class OneChangeSearch:
             differ = np.zeros((n, size), dtype=bool)
             differ[:, t] = True
             found = self.largest_gains(np.arange(n), differ)
-            reached[:, t], upper[:, t] = found.gains + found.costs, found.upper
+            reached[:, t], upper[:, t] = found.values, found.upper
             sizes[:, t] = found.sizes
         return reached, upper, sizes
 
@@ -250,18 +231,17 @@ class OneChangeSearch:
             mask = mask[some]
             open_[some, mask] = -np.inf
             found, more = self.largest_gains(some, every[mask]), apart[some, mask]
-            plane_value = found.gains + found.costs + more
+            plane_value = found.values + more
             better = plane_value > reached[some]
             best[some[better]], reached[some[better]] = mask[better], plane_value[better]
             upper[some] = np.maximum(upper[some], found.upper + more)
             sizes[some] = np.maximum(sizes[some], found.sizes)
-        last = self.largest_gains(rows, every[best], points) if points else None
-        costs = self._cost_of(np.where(every[best], 1 - self.codes, self.codes))
-        gains = reached - costs
-        if last is not None:
-            gains, costs = last.gains + apart[rows, best], last.costs
         labels = np.where(every[best], 1 - self.codes, self.codes)
-        place = None if last is None else last.points
+        costs, place = self._cost_of(labels), None
+        gains = reached - costs
+        if points:
+            last = self.largest_gains(rows, every[best])
+            gains, costs, place = last.gains + apart[rows, best], last.costs, last.points
         return JointViolation(labels, gains, costs, np.maximum(upper, gains + costs), sizes, place)
 
     def potentials_by_position(self, upper: np.ndarray) -> np.ndarray:
@@ -273,7 +253,7 @@ class OneChangeSearch:
         np.put_along_axis(potentials, 1 - self.codes[..., None], upper[..., None], axis=2)
         return potentials.reshape(-1, 2)
 
-    def _by_position(self, other: bool, points: bool) -> JointViolation:
+    def _by_position(self, other: bool) -> JointViolation:
         space: Any = self.space
         weights, above = space.weights(self.f), space.constants(self.f)
         _, highest, each = self.single()
@@ -281,11 +261,10 @@ class OneChangeSearch:
         every = np.arange(len(labels))
         best: JointViolation | None = None
         for _ in range(ROUNDS):
-            found = self.largest_gains(every, labels != self.codes, points=True)
-            gains = found.gains + self._more(labels)
-            sizes = np.maximum(each.sum(axis=1), found.sizes)
-            mine = JointViolation(labels, gains, found.costs, upper, sizes, found.points)
-            best = mine if best is None else _better(best, mine)
+            found = self.largest_gains(every, labels != self.codes)
+            gains, sizes = found.gains + self._more(labels), np.maximum(each.sum(axis=1), found.sizes)
+            found = replace(found, gains=gains, sizes=sizes)
+            best = found if best is None else _better(best, found)
             values = (found.points @ weights.T + above)[:, None, :]
             grades = 1.0 if found.grades is None else found.grades[:, None]
             after, *_ = self._best(self.potentials(values, grades), self.codes, other)
@@ -293,9 +272,7 @@ class OneChangeSearch:
                 break
             labels = after
         assert best is not None
-        reached = np.maximum(upper, best.gains + best.costs)
-        place = best.points if points else None
-        return JointViolation(best.labels, best.gains, best.costs, reached, best.sizes, place)
+        return replace(best, upper=np.maximum(upper, best.values))
 
     def _more(self, labels: np.ndarray) -> np.ndarray:
         """Return differences of pairwise scores between labelings and the given ones, (n,)."""
@@ -372,30 +349,23 @@ def _layout(codes: np.ndarray) -> Layout:
 
 def _better(one: JointViolation, other: JointViolation) -> JointViolation:
     """Return the violation with the larger value for each row."""
-    wins = other.gains + other.costs > one.gains + one.costs
+    wins = other.values > one.values
     if not np.any(wins):
         return one
-    order = np.where(wins, len(wins), 0) + np.arange(len(wins))
-    points: Matrix = stack([one.points, other.points])[order]
-    return JointViolation(
-        np.where(wins[:, None], other.labels, one.labels),
-        np.where(wins, other.gains, one.gains),
-        np.where(wins, other.costs, one.costs),
-        one.upper,
-        np.maximum(one.sizes, other.sizes),
-        points,
-    )
+    joined = _joined([one, other], np.where(wins, len(wins), 0) + np.arange(len(wins)))
+    return replace(joined, sizes=np.maximum(one.sizes, other.sizes))
 
 
-def _joined(parts: list[OracleAnswers], order: np.ndarray) -> OracleAnswers:
-    """Concatenate the results of several oracle calls, in the order of the rows."""
+def _joined(parts: list[JointViolation], order: np.ndarray) -> JointViolation:
+    """Return rows of several violations, numbered one after the other."""
 
-    def of(name: str) -> np.ndarray:
-        return np.concatenate([getattr(part, name) for part in parts])[order]
+    def of(name: str) -> Any:
+        each = [getattr(part, name) for part in parts]
+        if each[0] is None:
+            return None
+        return (stack(each) if each[0].ndim == 2 else np.concatenate(each))[order]
 
-    points = None if parts[0].points is None else stack([part.points for part in parts])[order]
-    grades = None if parts[0].grades is None else of("grades")
-    return OracleAnswers(points, of("gains"), of("costs"), of("upper"), of("sizes"), grades)
+    return JointViolation(*map(of, (field.name for field in fields(JointViolation))))
 
 
 class OneChange(WorstCase):
@@ -462,7 +432,7 @@ class OneChange(WorstCase):
                 parts.append(self._values_of_zero(space, part))
                 continue
             found = self._search(space, f, part, points=False)
-            parts.append((found.upper, np.maximum(0.0, found.gains + found.costs)))
+            parts.append((found.upper, np.maximum(0.0, found.values)))
         upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
         return np.maximum(upper, attained), attained
 
@@ -508,7 +478,7 @@ class OneChange(WorstCase):
             own = self.codes[blocks].ravel()
             moved = -self.bound_structure.moved(found.labels.ravel(), own, layout)
         normals = space.normals(found.points, coefficients, None, moved)
-        return Planes(normals, found.costs, found.upper, found.gains + found.costs)
+        return Planes(normals, found.costs, found.upper, found.values)
 
 
 def check_one_change(space: Space, oracle: InvarianceOracle) -> None:
