@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,13 +124,6 @@ class BoundStructure:
         """Return the loss-augmented argmax of each block."""
         known = laid_out(layout, len(competitors))
         return self._checked.separate(competitors, found, pairwise, known)
-
-    def as_fractional(self, chosen: Decoding, layout: Layout) -> Decoding:
-        """Return the labelings in fractional form; whole labels have the fraction 1."""
-        if chosen.fractions is not None:
-            return chosen
-        fractions = np.eye(self.n_labels)[chosen.labels]
-        return replace(chosen, fractions=fractions, features=self._features(chosen.labels, layout))
 
     @property
     def relaxed(self) -> bool:

@@ -230,6 +230,34 @@ class Decoding:
     features: Any = None
     scale: np.ndarray | None = None
 
+    def take(self, rows: np.ndarray, blocks: np.ndarray) -> Decoding:
+        """Return the labelings of some of the examples.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Rows of these examples.
+        blocks : ndarray of int
+            Numbers of the examples.
+
+        Returns
+        -------
+        Decoding
+            Their labelings.
+        """
+
+        def of(value: Any, places: np.ndarray) -> Any:
+            return None if value is None else value[places]
+
+        return Decoding(
+            self.labels[rows],
+            of(self.upper, blocks),
+            of(self.levels, rows),
+            of(self.fractions, rows),
+            of(self.features, blocks),
+            of(self.scale, blocks),
+        )
+
 
 @dataclass(frozen=True)
 class LabelFunctions:

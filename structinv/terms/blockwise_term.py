@@ -137,7 +137,8 @@ class BlockwiseTerm(Term):
         return sum(above for above, _ in found), sum(reached for _, reached in found)
 
     def plane_of_sum(self, space: Space, f: Element) -> Planes:
-        return sum_of_planes(space, (part.plane_of_sum(space, f) for part in self.parts()))
+        one = np.ones(1)
+        return sum_of_planes(space, ((part.plane_of_sum(space, f), one) for part in self.parts()))
 
     def portions(self) -> list[Rows]:
         return list(self.cuts)

@@ -184,16 +184,9 @@ class Term(ABC):
         Planes
             A single plane.
         """
-        normal, numbers = space.zeros(), np.zeros(3)
-        for blocks in self.portions():
-            planes = self.planes(space, f, blocks)
-            weights = self.weights[blocks]
-            normal += space.combine(planes.normals, weights)
-            # The bound of a block of weight zero may be infinite.
-            upper = np.where(weights > 0, planes.upper, 0.0)
-            numbers += [weights @ each for each in (planes.offsets, upper, planes.plane_values)]
-        offset, upper, plane_value = numbers[:, None]
-        return Planes(space.element(normal), offset, upper, plane_value)
+        portions = self.portions()
+        parts = ((self.planes(space, f, blocks), self.weights[blocks]) for blocks in portions)
+        return sum_of_planes(space, parts)
 
     @abstractmethod
     def rows_of(self, blocks: Rows) -> int:
@@ -251,16 +244,20 @@ def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
     return array
 
 
-def join(space: Space, parts: Sequence[Planes]) -> Planes:
-    """Concatenate planes."""
+def join(space: Space, parts: Sequence[Planes], places: np.ndarray | None = None) -> Planes:
+    """Concatenate planes; with `places`, plane i of the parts goes to this place."""
     if len(parts) == 1:
         return parts[0]
-    return Planes(
+    joined = (
         space.stack([part.normals for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.upper for part in parts]),
         np.concatenate([part.plane_values for part in parts]),
     )
+    if places is None:
+        return Planes(*joined)
+    order = np.argsort(places)
+    return Planes(*(each[order] for each in joined))
 
 
 @dataclass(frozen=True)
@@ -371,13 +368,7 @@ class Objective:
                 self.oracle_calls += term.rows_of(local)
                 parts.append(term.planes(self.space, f, local))
                 places.append(place)
-        joined = join(self.space, parts)
-        if len(parts) == 1:
-            return joined
-        order = np.argsort(np.concatenate(places))
-        return Planes(
-            joined.normals[order], joined.offsets[order], joined.upper[order], joined.plane_values[order]
-        )
+        return join(self.space, parts, np.concatenate(places))
 
     def plane_of_sum(self, f: Element) -> Planes:
         """Return the plane at `f` of the weighted sum of all blocks.
@@ -395,7 +386,9 @@ class Objective:
             A single plane.
         """
         self.oracle_calls += self.rows_of_a_pass
-        return sum_of_planes(self.space, (term.plane_of_sum(self.space, f) for term in self.terms))
+        one = np.ones(1)
+        parts = ((term.plane_of_sum(self.space, f), one) for term in self.terms)
+        return sum_of_planes(self.space, parts)
 
     @cached_property
     def at_zero(self) -> Value:

@@ -43,13 +43,15 @@ class Planes:
     plane_values: np.ndarray
 
 
-def sum_of_planes(space: Space, planes: Iterable[Planes]) -> Planes:
-    """Return the sum of single planes."""
-    normal, numbers = space.zeros(), np.zeros((3, 1))
-    for plane in planes:
-        normal += space.combine(plane.normals, np.ones(1))
-        numbers += [plane.offsets, plane.upper, plane.plane_values]
-    return Planes(space.element(normal), *numbers)
+def sum_of_planes(space: Space, parts: Iterable[tuple[Planes, np.ndarray]]) -> Planes:
+    """Return the plane of the weighted sum of blocks, from their planes and weights."""
+    normal, numbers = space.zeros(), np.zeros(3)
+    for planes, weights in parts:
+        normal += space.combine(planes.normals, weights)
+        # The bound of a block of weight zero may be infinite.
+        upper = np.where(weights > 0, planes.upper, 0.0)
+        numbers += [weights @ each for each in (planes.offsets, upper, planes.plane_values)]
+    return Planes(space.element(normal), *numbers[:, None])
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,28 @@ from .planes import Planes
 
 @dataclass(frozen=True)
 class ScenarioAnswer:
-    """Oracle results of a scenario, for each budget level and joined; worst labeling."""
+    """Worst labelings of some blocks in a scenario.
 
+    - `competitors`, `layout`: true labels and costs of the rows, and their blocks
+    - `by_level`: results of the oracle for each budget level; one without a budget
+    - `chosen`: worst labeling
+    """
+
+    competitors: Competitors
+    layout: Layout | None
     by_level: list[Violations]
-    violations: Violations
     chosen: Decoding
+
+    def take(self, blocks: np.ndarray) -> ScenarioAnswer:
+        """Return the answer for some of the blocks."""
+        if self.layout is None:
+            rows, layout = blocks, None
+        else:
+            rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        by_level = [each.take(rows) for each in self.by_level]
+        return ScenarioAnswer(
+            self.competitors.take(rows), layout, by_level, self.chosen.take(rows, blocks)
+        )
 
 
 def scenarios_of(bound: BoundOracle, bound_structure: BoundStructure) -> list[tuple[BoundOracle, ...]]:
@@ -48,43 +65,6 @@ def scenarios_of(bound: BoundOracle, bound_structure: BoundStructure) -> list[tu
     return found
 
 
-def best_of(
-    chosen: list[Decoding], scenario: np.ndarray, layout: Layout, bound_structure: BoundStructure
-) -> Decoding:
-    """Return the separation of each block's scenario, with the largest bounds of all."""
-    if any(each.fractions is not None for each in chosen):
-        chosen = [bound_structure.as_fractional(each, layout) for each in chosen]
-
-    def selected_of(name: str, which: np.ndarray) -> Any:
-        parts = [getattr(each, name) for each in chosen]
-        if any(part is None for part in parts):
-            return None
-        # Row i of part p is row p * len(which) + i of the concatenated parts.
-        places = which * len(which) + np.arange(len(which))
-        if any(sp.issparse(part) for part in parts):
-            return sp.csr_matrix(sp.vstack(parts))[places]
-        return np.concatenate(parts)[places]
-
-    rows = scenario[layout.owners]
-    return Decoding(
-        selected_of("labels", rows),
-        np.max([each.upper for each in chosen], axis=0),
-        _levels(chosen, rows),
-        selected_of("fractions", rows),
-        selected_of("features", scenario),
-        selected_of("scale", scenario),
-    )
-
-
-def _levels(chosen: list[Decoding], scenario: np.ndarray) -> np.ndarray | None:
-    """Return the budget level of each row in its scenario; 0 without a budget."""
-    if all(each.levels is None for each in chosen):
-        return None
-    zeros = np.zeros(len(scenario), dtype=np.intp)
-    levels = [zeros if each.levels is None else each.levels for each in chosen]
-    return np.array(levels)[scenario, np.arange(len(scenario))]
-
-
 @dataclass(frozen=True)
 class ChosenLabels:
     """Labels of rows in a plane, with the perturbations of the rows.
@@ -95,28 +75,23 @@ class ChosenLabels:
     - `groups`: entries of each block; None if each entry is a block
     - `labels` (m,): label of each entry
     - `fractions` (m,): fraction of the label in the row
-    - `scenario, levels` (m,): scenario and budget level of each entry
+    - `levels` (m,): budget level of each entry
     """
 
     places: np.ndarray | None
     groups: Layout | None
     labels: np.ndarray
     fractions: float | np.ndarray = 1.0
-    scenario: np.ndarray | None = None
     levels: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls, chosen: Decoding, layout: Layout | None, scenario: np.ndarray | None = None
-    ) -> ChosenLabels:
-        """Return the labels of a separation in the scenario of each block."""
-        rows = None if scenario is None or layout is None else scenario[layout.owners]
+    def of(cls, chosen: Decoding, layout: Layout | None) -> ChosenLabels:
+        """Return the labels of a separation."""
         if chosen.fractions is None or layout is None:
-            return cls(None, layout, chosen.labels, 1.0, rows, chosen.levels)
+            return cls(None, layout, chosen.labels, 1.0, chosen.levels)
         places, labels = np.nonzero(chosen.fractions)
         groups = Layout(np.searchsorted(places, layout.starts))
-        rows = None if rows is None else rows[places]
-        return cls(places, groups, labels, chosen.fractions[places, labels], rows)
+        return cls(places, groups, labels, chosen.fractions[places, labels])
 
     def competitors_of(self, competitors: Competitors) -> Competitors:
         """Return the competitors of the entries' rows."""
@@ -133,22 +108,17 @@ class ChosenLabels:
         return each if self.groups is None else self.groups.sums(each)
 
 
-def points_of(answers: list[ScenarioAnswer], entries: ChosenLabels, n_rows: int) -> WorstPoints:
-    """Return the worst members for labels of rows, each in its scenario and level."""
-    scenario, levels = entries.scenario, entries.levels
-    if scenario is None and levels is None:
-        known = answers[0].by_level[0]
+def points_of(by_level: list[Violations], entries: ChosenLabels) -> WorstPoints:
+    """Return the worst members for labels of rows, each at its level."""
+    if entries.levels is None:
+        known = by_level[0]
         return (known if entries.places is None else known.take(entries.places)).points(entries.labels)
-    zeros = np.zeros(len(entries.labels), dtype=np.intp)
-    scenario, levels = (zeros if each is None else each for each in (scenario, levels))
-    places = np.arange(n_rows) if entries.places is None else entries.places
     found, parts = [], []
-    for number, one in enumerate(answers):
-        for level, known in enumerate(one.by_level):
-            selected = np.flatnonzero((scenario == number) & (levels == level))
-            if len(selected):
-                found.append(selected)
-                parts.append(known.take(places[selected]).points(entries.labels[selected]))
+    for level, known in enumerate(by_level):
+        rows = np.flatnonzero(entries.levels == level)
+        if len(rows):
+            found.append(rows)
+            parts.append(known.take(rows).points(entries.labels[rows]))
     order = np.argsort(np.concatenate(found))
     points: Any = [part.points for part in parts]
     # Keys of points are numbers, one per row.
@@ -400,83 +370,83 @@ class WorstCase(Term):
         each = n_labels * sum(map(len, self.scenarios))
         return self.bound_structure.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // each)))
 
-    def _answers(
-        self, space: Space, f: Element, blocks: Rows, points: bool
-    ) -> tuple[Layout | None, Competitors, list[ScenarioAnswer]]:
+    def _answers(self, space: Space, f: Element, blocks: Rows, points: bool) -> list[ScenarioAnswer]:
         """Return the worst labeling in each scenario."""
         rows, layout = self.bound_structure.rows(blocks)
         competitors, answers = self.bound_structure.competitors(rows), []
         for levels in self.scenarios:
-            each = [space.worst(f, level, rows, competitors, points) for level in levels]
-            found = Violations.of_levels(each)
+            by_level = [space.worst(f, level, rows, competitors, points) for level in levels]
+            found = Violations.of_levels(by_level)
             chosen = self.bound_structure.separate(competitors, found, space.pairwise(f), layout)
-            answers.append(ScenarioAnswer(each, found, chosen))
-        return layout, competitors, answers
+            answers.append(ScenarioAnswer(competitors, layout, by_level, chosen))
+        return answers
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return upper bounds of the blocks' losses, and attained values."""
-        layout, competitors, answers = self._answers(space, f, blocks, points=False)
+        answers = self._answers(space, f, blocks, points=False)
         upper = np.max([each.chosen.upper for each in answers], axis=0)
-        reached = [self._attained(each, competitors, space.pairwise(f), layout) for each in answers]
+        reached = [self._attained(each, space.pairwise(f)) for each in answers]
         return upper, np.maximum(0.0, np.max(reached, axis=0))
 
-    def _attained(
-        self,
-        answers: ScenarioAnswer,
-        competitors: Competitors,
-        pairwise: np.ndarray,
-        layout: Layout | None,
-    ) -> np.ndarray:
+    def _attained(self, answer: ScenarioAnswer, pairwise: np.ndarray) -> np.ndarray:
         """Return the attained value of each block's labeling in a scenario, including cost."""
-        entries = ChosenLabels.of(answers.chosen, layout)
-        gains, costs = (
-            entries.of_labels(each) for each in (answers.violations.gains, answers.violations.costs)
-        )
-        block_gains = entries.sums(gains)
+        chosen, layout = answer.chosen, answer.layout
+        entries, found = ChosenLabels.of(chosen, layout), Violations.of_levels(answer.by_level)
+        block_gains = entries.sums(entries.of_labels(found.gains))
         if layout is not None and len(pairwise):
             block_gains = block_gains + self.bound_structure.pairwise_gain(
-                answers.chosen, competitors.codes, pairwise, layout
+                chosen, answer.competitors.codes, pairwise, layout
             )
-        scale = answers.chosen.scale
-        return (block_gains if scale is None else block_gains * scale) + entries.sums(costs)
+        if chosen.scale is not None:
+            block_gains = block_gains * chosen.scale
+        return block_gains + entries.sums(entries.of_labels(found.costs))
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Return one plane per block."""
-        layout, competitors, answers = self._answers(space, f, blocks, points=True)
-        pairwise, chosen, scenario = space.pairwise(f), answers[0].chosen, None
-        if len(answers) > 1 and layout is not None:
-            attained = [self._attained(each, competitors, pairwise, layout) for each in answers]
-            scenario = np.argmax(attained, axis=0)
-            chosen = best_of([each.chosen for each in answers], scenario, layout, self.bound_structure)
-        entries = ChosenLabels.of(chosen, layout, scenario)
-        reached = points_of(answers, entries, len(competitors))
+        answers, pairwise = self._answers(space, f, blocks, points=True), space.pairwise(f)
+        if len(answers) == 1:
+            return self._plane_of(space, answers[0], pairwise)
+        scenario = np.argmax([self._attained(each, pairwise) for each in answers], axis=0)
+        places = [np.flatnonzero(scenario == number) for number in range(len(answers))]
+        parts = [
+            self._plane_of(space, answer.take(place), pairwise)
+            for answer, place in zip(answers, places, strict=True)
+            if len(place)
+        ]
+        upper = np.max([each.chosen.upper for each in answers], axis=0)
+        return replace(join(space, parts, np.concatenate(places)), upper=upper)
+
+    def _plane_of(self, space: Space, answer: ScenarioAnswer, pairwise: np.ndarray) -> Planes:
+        """Return the plane of each block in a scenario."""
+        competitors, chosen = answer.competitors, answer.chosen
+        entries = ChosenLabels.of(chosen, answer.layout)
+        reached = points_of(answer.by_level, entries)
         coefficients = entries.competitors_of(competitors).normals(entries.labels) * np.reshape(
             entries.fractions, (-1, 1)
         )
+        block_gains = entries.sums(entries.fractions * reached.gains)
         if chosen.scale is not None:
             owners = ALL_ROWS if entries.groups is None else entries.groups.owners
             coefficients *= chosen.scale[owners][:, None]
-        block_gains = entries.sums(entries.fractions * reached.gains)
-        if chosen.scale is not None:
             block_gains = block_gains * chosen.scale
         offsets = entries.sums(entries.fractions * reached.costs)
         groups = None if entries.groups is None else entries.groups.starts
-        moved = self._moved(competitors, chosen, pairwise, layout)
+        moved = self._moved(answer, pairwise)
         if moved is not None:
             block_gains = block_gains - moved @ pairwise
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + block_gains)
 
-    def _moved(
-        self, competitors: Competitors, chosen: Decoding, pairwise: np.ndarray, layout: Layout | None
-    ) -> Any:
+    def _moved(self, answer: ScenarioAnswer, pairwise: np.ndarray) -> Any:
         """Return the pairwise part of the blocks' normals."""
-        if layout is None or not len(pairwise):
+        if answer.layout is None or not len(pairwise):
             return None
-        moved: Any = self.bound_structure.moved_by(chosen, competitors.codes, layout)
-        if chosen.scale is not None:
-            sparse = sp.issparse(moved)
-            moved = sp.diags(chosen.scale) @ moved if sparse else moved * chosen.scale[:, None]
+        scale = answer.chosen.scale
+        moved: Any = self.bound_structure.moved_by(
+            answer.chosen, answer.competitors.codes, answer.layout
+        )
+        if scale is not None:
+            moved = sp.diags(scale) @ moved if sp.issparse(moved) else moved * scale[:, None]
         return -moved
 
 
