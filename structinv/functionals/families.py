@@ -172,17 +172,7 @@ class DirectionalDerivative(FeatureParameters, Functional):
         return [Derivatives(X, directions=np.broadcast_to(table, shape))]
 
 
-class _OracleFunctional(Functional):
-    """A family that depends on the perturbations of an oracle."""
-
-    def __init__(self, oracle: InvarianceOracle) -> None:
-        self.oracle = oracle
-
-    def validate(self, X: np.ndarray) -> None:
-        as_oracle(self.oracle).validate(X.shape[1])
-
-
-class Tangents(_OracleFunctional):
+class Tangents(Functional):
     """Derivatives of f along the tangents of an oracle.
 
     Parameters
@@ -206,15 +196,18 @@ class Tangents(_OracleFunctional):
     (1, 1)
     """
 
+    def __init__(self, oracle: InvarianceOracle) -> None:
+        self.oracle = oracle
+
     def validate(self, X: np.ndarray) -> None:
-        super().validate(X)
+        as_oracle(self.oracle).validate(X.shape[1])
         tangents_of(self.oracle, X[:1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         return [Derivatives(X, directions=tangents_of(self.oracle, X).astype(X.dtype))]
 
 
-class TransformDifference(_OracleFunctional):
+class TransformDifference(Functional):
     """Differences ``f(T x_i) - f(x_i)`` for all transformations T of an oracle.
 
     The unperturbed sample is left out.
@@ -240,8 +233,11 @@ class TransformDifference(_OracleFunctional):
     (8, 8)
     """
 
+    def __init__(self, oracle: InvarianceOracle) -> None:
+        self.oracle = oracle
+
     def validate(self, X: np.ndarray) -> None:
-        super().validate(X)
+        as_oracle(self.oracle).validate(X.shape[1])
         if listed(bind(self.oracle, X[:1])).size < 2:
             raise ValueError(
                 f"oracle must list perturbed samples other than the sample itself, got {self.oracle!r}"

@@ -18,18 +18,6 @@ VALUES_AT_ONCE = 4_000_000
 Partials = dict[tuple[int, int], np.ndarray]
 
 
-@dataclass
-class Jets:
-    """Numbers for values and gradients of f at points; None for zeros.
-
-    - `values` (u,): one number per point
-    - `gradients` (u, d): one vector per point
-    """
-
-    values: np.ndarray | None = None
-    gradients: np.ndarray | None = None
-
-
 class JetGram:
     """Gram matrix between values and gradients at two lists of points, for products.
 
@@ -85,26 +73,34 @@ class JetGram:
             self._room = np.empty((n_rows, len(self.Y)), dtype=self.X.dtype)
         return self._room[:n_rows]
 
-    def product(self, jets: Jets, values: bool = True, gradients: bool = True) -> Jets:
-        """Compute values and gradients at X of the function with these coefficients at Y."""
-        alpha, slopes = jets.values, jets.gradients
+    def product(
+        self,
+        alpha: np.ndarray | None,
+        slopes: np.ndarray | None = None,
+        values: bool = True,
+        gradients: bool = True,
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Compute values and gradients at X of the function with these coefficients at Y.
+
+        Coefficients are None for zeros, and results that are not requested are None.
+
+        Shapes: `alpha` (w,), `slopes` (w, d).
+        """
         dtype, shape = self.X.dtype, self.X.shape
         alpha = None if alpha is None else np.ascontiguousarray(alpha, dtype=dtype)
         slopes = None if slopes is None else np.ascontiguousarray(slopes, dtype=dtype)
-        out = Jets(
-            np.zeros(shape[0], dtype=dtype) if values else None,
-            np.zeros(shape, dtype=dtype) if gradients else None,
-        )
+        all_values = np.zeros(shape[0], dtype=dtype) if values else None
+        all_gradients = np.zeros(shape, dtype=dtype) if gradients else None
         with_slopes = None if slopes is None else np.einsum("ij,ij->i", self.Y, slopes)
         for rows, partials in self._tiles():
             part = self.X[rows]
             along = None if slopes is None else np.matmul(part, slopes.T, out=self._space(len(part)))
             tile = _Tile(self.kernel, part, self.Y, partials, alpha, slopes, with_slopes, along)
-            if out.values is not None:
-                out.values[rows] = tile.values()
-            if out.gradients is not None:
-                out.gradients[rows] = tile.gradients()
-        return out
+            if all_values is not None:
+                all_values[rows] = tile.values()
+            if all_gradients is not None:
+                all_gradients[rows] = tile.gradients()
+        return all_values, all_gradients
 
 
 @dataclass

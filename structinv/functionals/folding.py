@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, cg
 
 from ..kernels import Kernel
 from ..kernels.kernel_values import kernel_diagonal, kernel_matrix
@@ -185,48 +186,28 @@ class _Equations:
         return solutions
 
     def _solve(self, points: np.ndarray) -> np.ndarray:
-        return self._inverse(self.representers.on_points(points, np.eye(len(points))))
+        right = self.representers.on_points(points, np.eye(len(points)))
+        if self.representers.size > MOST_FACTORIZED or not self.representers.fits:
+            return np.column_stack([self._by_gradients(column) for column in right.T])
+        if self._factors is None:
+            table = self.representers.table().copy()
+            table[np.diag_indices(len(table))] += self.shift
+            self._factors = cho_factor(table, overwrite_a=True)
+        return cho_solve(self._factors, right)
 
-    def _inverse(self, right: np.ndarray) -> np.ndarray:
-        """Solve the system for some right-hand sides."""
-        if self.representers.size <= MOST_FACTORIZED and self.representers.fits:
-            if self._factors is None:
-                table = self.representers.table().copy()
-                table[np.diag_indices(len(table))] += self.shift
-                self._factors = cho_factor(table, overwrite_a=True)
-            return cho_solve(self._factors, right)
-        return conjugate_gradients(self._times, right, self.shift, self.tol)
+    def _by_gradients(self, right: np.ndarray) -> np.ndarray:
+        """Solve the system for one right-hand side by preconditioned conjugate gradients."""
 
-    def _times(self, coefficients: np.ndarray) -> np.ndarray:
-        return self.representers.apply(coefficients) + self.shift[:, None] * coefficients
+        def times(coefficients: np.ndarray) -> np.ndarray:
+            return self.representers.apply(coefficients) + self.shift * coefficients
 
-
-def conjugate_gradients(
-    times: Callable[[np.ndarray], np.ndarray], right: np.ndarray, scale: np.ndarray, tol: float
-) -> np.ndarray:
-    """Solve ``A C = B``, A positive definite, by preconditioned conjugate gradients.
-
-    Shapes: `right` (n, k), `scale` (n,); returns (n, k).
-    """
-    solution, residual = np.zeros_like(right), right.copy()
-    active = np.arange(right.shape[1])
-    goal = tol * np.linalg.norm(right, axis=0)
-    scaled = residual / scale[:, None]
-    direction, product = scaled.copy(), np.sum(residual * scaled, axis=0)
-    for _ in range(MOST_STEPS):
-        active = active[np.linalg.norm(residual[:, active], axis=0) > goal[active]]
-        if len(active) == 0:
-            return solution
-        step = direction[:, active]
-        change = times(step)
-        length = product[active] / np.sum(step * change, axis=0)
-        solution[:, active] += length * step
-        residual[:, active] -= length * change
-        scaled = residual[:, active] / scale[:, None]
-        after = np.sum(residual[:, active] * scaled, axis=0)
-        direction[:, active] = scaled + after / product[active] * step
-        product[active] = after
-    raise ValueError(
-        f"the linear systems of Folded have residuals above tol={tol:g} after {MOST_STEPS} steps: lower "
-        "nu, or raise tol"
-    )
+        shape = len(right), len(right)
+        system = LinearOperator(shape, matvec=times, dtype=np.float64)
+        scale = LinearOperator(shape, matvec=lambda values: values / self.shift, dtype=np.float64)
+        solution, failed = cg(system, right, rtol=self.tol, maxiter=MOST_STEPS, M=scale)
+        if failed:
+            raise ValueError(
+                f"the linear systems of Folded have residuals above tol={self.tol:g} after {MOST_STEPS} "
+                "steps: lower nu, or raise tol"
+            )
+        return solution

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..kernels import Kernel
-from .fast_products import VALUES_AT_ONCE, JetGram, Jets
+from .fast_products import VALUES_AT_ONCE, JetGram
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
 
@@ -20,6 +20,8 @@ DEFAULT_CACHE_MB = 1000.0
 
 # Rows of a Gram matrix, and their entries.
 _Blocks: TypeAlias = Iterable[tuple[np.ndarray, np.ndarray]]
+# Numbers for values (u,) and gradients (u, d) at the points of a site; None for zeros.
+_Jets: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]
 
 
 @dataclass
@@ -123,9 +125,6 @@ class Representers:
         if coefficients.ndim == 2:
             columns = [self.apply(column) for column in coefficients.T]
             return np.column_stack([np.zeros((self.size, 0)), *columns])
-        return self._product(coefficients)
-
-    def _product(self, coefficients: np.ndarray) -> np.ndarray:
         self.n_products += 1
         if self._table is not None:
             return self._table @ coefficients
@@ -135,7 +134,7 @@ class Representers:
             if jets is not None:
                 for other, target in enumerate(self._sites):
                     gram = self._gram_of_sites(other, number)
-                    _collect(target, gram.product(jets, *_wanted(target)), total)
+                    _collect(target, gram.product(*jets, *_wanted(target)), total)
         self._apply_formed(coefficients, total)
         return total
 
@@ -191,7 +190,7 @@ class Representers:
             for column, own in zip(columns, total, strict=True):
                 jets = _spread(site, column)
                 if jets is not None:
-                    own += np.asarray(gram.product(jets, gradients=False).values)
+                    own += np.asarray(gram.product(*jets, gradients=False)[0])
         for member in self._formed:
             weights = member.part.to_atoms(columns.T[member.rows])
             for rows, block in _blocks(self.kernel, Values(points), member.part):
@@ -210,7 +209,7 @@ class Representers:
         for site in self._sites:
             gram = self._passing(site.points, points, site, len(columns))
             for column, own in zip(columns, total, strict=True):
-                _collect(site, gram.product(Jets(column), *_wanted(site)), own)
+                _collect(site, gram.product(column, None, *_wanted(site)), own)
         for member in self._formed:
             part = np.zeros((member.part.n_atoms, len(columns)))
             for rows, block in _blocks(self.kernel, member.part, Values(points)):
@@ -310,7 +309,7 @@ def _blurred(kernel: Kernel, variance: float, n_features: int) -> Kernel:
     return averaged
 
 
-def _spread(site: _Site, coefficients: np.ndarray) -> Jets | None:
+def _spread(site: _Site, coefficients: np.ndarray) -> _Jets | None:
     """Return the coefficients of a site's values and gradients, or None if all are zero."""
     sums: list[Any] = [None, None]
     for member in site.members:
@@ -319,7 +318,7 @@ def _spread(site: _Site, coefficients: np.ndarray) -> Jets | None:
             jets = member.part.spread(member.part.to_atoms(own))
             order = member.part.order
             sums[order] = jets if sums[order] is None else sums[order] + jets
-    return None if all(jets is None for jets in sums) else Jets(*sums)
+    return None if all(jets is None for jets in sums) else (sums[0], sums[1])
 
 
 def _wanted(site: _Site) -> tuple[bool, bool]:
@@ -327,10 +326,10 @@ def _wanted(site: _Site) -> tuple[bool, bool]:
     return 0 in orders, 1 in orders
 
 
-def _collect(site: _Site, jets: Jets, total: np.ndarray) -> None:
+def _collect(site: _Site, jets: _Jets, total: np.ndarray) -> None:
     """Add values and gradients at a site to the functionals of its members."""
     for member in site.members:
-        results = jets.gradients if member.part.order else jets.values
+        results = jets[member.part.order]
         assert results is not None
         total[member.rows] += member.part.from_atoms(member.part.collect(results))
 

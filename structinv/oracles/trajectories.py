@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..regions import Region
-from ..regions.curve_regions import CurveRegion, Grid
+from ..regions.curve_regions import CurveRegion
 from ..regions.inner_products import Stack
 from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, floating, row_dots
@@ -149,8 +149,8 @@ class Trajectory(CurveOracle):
     def region(self, X: np.ndarray) -> Region:
         curves = self._curves(X)
         listed = GridOfCurves(self, X)
-        resolution = Grid(self._values(), listed.members(), listed.mesh())
-        return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), resolution)
+        cover = self._values(), listed.members(), listed.mesh()
+        return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), *cover)
 
 
 class BoundTrajectory(BoundOracle):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -102,49 +102,47 @@ def _bounded(squares: np.ndarray, found: np.ndarray, mesh: np.ndarray) -> Square
     return SquaredDistances(found, np.minimum(least, found))
 
 
-class Grid(NamedTuple):
-    """Covers of curves: points at some values of the parameter.
-
-    - `values` (s,): values of the parameter
-    - `points` (n, s, d): points of the curves
-    - `mesh` (n,): bound of the distance from any point of a curve to its cover
-    """
-
-    values: np.ndarray
-    points: np.ndarray
-    mesh: np.ndarray
-
-
 class CurveRegion(Region):
     r"""Polynomial curves :math:`\{x + \sum_k t^k x_k : a \le t \le b\}` of some rows.
 
     The squared distance from a point is a polynomial of t, and all its stationary points are found.
     Between two curves a search starts at the nearest points of the covers and alternates between the
-    curves. The mesh of the covers gives a lower bound.
+    curves. The covers have the points at some values of the parameter; their mesh gives a lower bound.
+
+    Shapes: `values` (s,), `members` (n, s, d), `mesh` (n,).
     """
 
     kind = "curve"
     exact_between = False
 
-    def __init__(self, stack: Stack, interval: tuple[float, float], grid: Grid) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        interval: tuple[float, float],
+        values: np.ndarray,
+        members: np.ndarray,
+        mesh: np.ndarray,
+    ) -> None:
         self.stack = stack
         self.interval = interval
-        self.grid = grid
+        self.values = values
+        self.members = members
+        self.mesh = mesh
 
     @property
     def centers(self) -> np.ndarray:
         return self.stack.vectors[:, 0]
 
     def numbers_a_pair(self, between: bool) -> int:
-        return max(self.stack.size, len(self.grid.values)) ** (1 + between) + 4 * self.stack.size
+        return max(self.stack.size, len(self.values)) ** (1 + between) + 4 * self.stack.size
 
     def part(self, rows: slice) -> Self:
-        grid = Grid(self.grid.values, self.grid.points[rows], self.grid.mesh[rows])
-        return type(self)(self.stack.part(rows), self.interval, grid)
+        cover = self.values, self.members[rows], self.mesh[rows]
+        return type(self)(self.stack.part(rows), self.interval, *cover)
 
     def moved(self, step: np.ndarray) -> Self:
-        grid = self.grid._replace(points=self.grid.points + step)
-        return type(self)(self.stack.moved(step), self.interval, grid)
+        cover = self.values, self.members + step, self.mesh
+        return type(self)(self.stack.moved(step), self.interval, *cover)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
         stack = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
@@ -153,18 +151,18 @@ class CurveRegion(Region):
         return exactly(_nearest(stack, fixed, self, products)[0].astype(products.dtype, copy=False))
 
     def between(self, other: Any) -> SquaredDistances:
-        squares, numbers = nearest_members(self.grid.points, other.grid.points)
+        squares, numbers = nearest_members(self.members, other.members)
         products = pair_products(self.stack, other.stack).transpose(0, 2, 1, 3)
         back = products.transpose(1, 0, 3, 2)
         # Values of the parameter on the curve whose point is fixed.
-        fixed, found = self.grid.values[numbers[..., 0]], squares
+        fixed, found = self.values[numbers[..., 0]], squares
         for number in range(_N_CURVE_SEARCHES):
             if number % 2 == 0:
                 nearer, fixed = _nearest(self.stack, fixed, other, products)
             else:
                 nearer, fixed = (a.T for a in _nearest(other.stack, fixed.T, self, back))
             found = np.minimum(found, nearer)
-        each = _bounded(squares, found, self.grid.mesh[:, None] + other.grid.mesh)
+        each = _bounded(squares, found, self.mesh[:, None] + other.mesh)
         return SquaredDistances(*(part.astype(squares.dtype, copy=False) for part in each))
 
 

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from ..dual.margin_steps import KINDS
-from ..oracles.finite_oracles import FiniteOracle
+from ..oracles import Sampled
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element, Space
 from ..spaces.explicit_space import TensorRows
 from ..terms import Objective, Term, WorstCase
 from ..terms.planes import Planes, PlaneSet
 from ..terms.worst_case import WorstMargin
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense, dense_rows
+from ..utils.matrices import ALL_ROWS, Rows, dense, dense_rows
 from ..utils.parameters import check_integer
 from ..utils.row_arrays import Arrays
 from .barrier import Master, OuterProductRows
@@ -36,7 +36,7 @@ from .base import Bounds, Solver, Start, by_term, check_planes, planes_at
 # It exceeds the decrease of the rows' losses per unit: slopes are at most 1. Slopes of squared hinges
 # are at most 2 on average, because the objective is at most that of zero.
 STEEPNESS = 4.0
-# Smallest extra weight of an initial point. At 0 the oracle `EitherSign` may return the wrong sign.
+# Smallest extra weight of an initial point. At 0 the oracle of rows may return the wrong sign.
 LEAST_EXTRA = 1e-12
 # Maximum number of weights for dense rows.
 MOST_WEIGHTS = 2000
@@ -94,7 +94,8 @@ class SpreadProgram(Program):
         self.n_rows, self.n_features = term.X.shape
         self.width = self.n_features + len(directions)
         shared = np.ones((self.n_rows, len(directions)))
-        rows = term.on_rows(np.hstack([dense_rows(term.X), shared]), EitherSign(len(directions)))
+        either_sign = Sampled(self._with_other_sign)
+        rows = term.on_rows(np.hstack([dense_rows(term.X), shared]), either_sign)
         original: Any = objective.space
         space = ExplicitSpace(self.width, intercept=original.intercept)
         # Extra weights are not in the norm.
@@ -103,6 +104,10 @@ class SpreadProgram(Program):
         parts = SpreadTerm(self._normals(space.size), STEEPNESS * float(term.weights.sum()))
         super().__init__(Objective(space, [rows, parts]))
         self.original = objective
+
+    def _with_other_sign(self, X: np.ndarray) -> np.ndarray:
+        """Return rows with the other sign of the features of extra weights, (n, 1, width)."""
+        return np.hstack([X[:, : self.n_features], -X[:, self.n_features :]])[:, None]
 
     def _normals(self, size: int) -> np.ndarray:
         """Return the normals of the planes of all directions, one end after the other, (2 t, size)."""
@@ -151,18 +156,6 @@ class SpreadProgram(Program):
         return PlaneSet(
             new_normals, planes.offsets[of_rows], planes.blocks[of_rows], planes.alphas[of_rows]
         )
-
-
-class EitherSign(FiniteOracle):
-    """Oracle that multiplies the last features of a row by 1 or -1."""
-
-    def __init__(self, n_last: int) -> None:
-        self.n_last = n_last
-
-    def orbit(self, X: Matrix) -> np.ndarray:
-        both = np.repeat(dense_rows(X)[:, None], 2, axis=1)
-        both[:, 1, X.shape[1] - self.n_last :] *= -1.0
-        return both
 
 
 class SpreadTerm(Term):

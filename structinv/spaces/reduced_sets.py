@@ -8,14 +8,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
 from scipy.optimize import fmin_l_bfgs_b
 
+from ..functionals.gram import partials_between
 from ..kernels import Kernel
-from ..kernels.kernel_values import (
-    half_norms,
-    kernel_diagonal,
-    kernel_matrix,
-    kernel_partials,
-    squared_norms,
-)
+from ..kernels.kernel_values import half_norms, kernel_diagonal, kernel_matrix
 from .kernel_tiles import expand
 
 # Weight of ``|g - f|^2`` in the score criterion of `best_coefficients`, as a fraction of the mean of
@@ -202,63 +197,50 @@ def moved_points(f: TargetExpansion, start: np.ndarray, max_iter: int) -> np.nda
 
     Shapes: `start` (m, n_features); returns (m, n_features).
     """
-    error = _ScoreError(f)
-    shape = start.shape
+    # Single precision suffices for a descent direction. The caller recomputes the coefficients of the
+    # final points.
+    arrays = (each.astype(np.float32) for each in (f.points, f.coefficients, f.values))
+    single = TargetExpansion(f.kernel, *arrays)
 
     def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        total, gradient = error(flat.reshape(shape))
+        points = flat.reshape(start.shape).astype(np.float32)
+        total, gradient = score_error(single, points, f.squared_norm, f.share_of_norm)
         return total, gradient.ravel().astype(np.float64)
 
     flat = start.astype(np.float64).ravel()
     points, _, _ = fmin_l_bfgs_b(value, flat, m=STORED_STEPS, maxiter=max_iter, maxfun=2 * max_iter + 10)
-    return points.reshape(shape)
+    return points.reshape(start.shape)
 
 
-class _ScoreError:
-    """Squared error of the scores, as a function of the points.
+def score_error(
+    f: TargetExpansion, points: np.ndarray, squared_norm: float, share: float
+) -> tuple[float, np.ndarray]:
+    """Return the squared error of the scores over these points, and its gradient.
 
-    Kernel values are in single precision, which suffices for a descent direction. The caller recomputes
-    the coefficients of the final points.
+    Shapes: `points` (m, n_features); returns a gradient (m, n_features).
     """
-
-    def __init__(self, f: TargetExpansion) -> None:
-        self.kernel, self.share, self.squared_norm = f.kernel, f.share_of_norm, f.squared_norm
-        self.old = f.points.astype(np.float32)
-        self.coefficients = f.coefficients.astype(np.float32)
-        self.values = f.values.astype(np.float32)
-
-    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the error and its gradient, (m, n_features)."""
-        points = points.astype(np.float32)
-        across, square = _Table(self.kernel, self.old, points), _Table(self.kernel, points, points)
-        right = across.values.T @ (self.values + self.share * self.coefficients)
-        system = across.values.T @ across.values + self.share * square.values
-        new = _solved(system.astype(np.float64), right.astype(np.float64))
-        single = new.astype(np.float32)
-        errors = across.values @ single - self.values
-        inner = np.sum(new * (across.values.T @ self.coefficients))
-        squared = self.squared_norm - 2.0 * float(inner) + float(np.sum(new * (square.values @ single)))
-        total = float(np.sum(errors.astype(np.float64) ** 2)) + self.share * squared
-        gradient = across.gradient(2.0 * (errors - self.share * self.coefficients) @ single.T)
-        gradient += square.gradient(2.0 * self.share * single @ single.T)
-        return total, gradient
+    across, square = _Table(f.kernel, f.points, points), _Table(f.kernel, points, points)
+    right = across.values.T @ (f.values + share * f.coefficients)
+    system = across.values.T @ across.values + share * square.values
+    new = _solved(system.astype(np.float64), right.astype(np.float64))
+    single = new.astype(np.float32)
+    errors = across.values @ single - f.values
+    inner = np.sum(new * (across.values.T @ f.coefficients))
+    squared = squared_norm - 2.0 * float(inner) + float(np.sum(new * (square.values @ single)))
+    total = float(np.sum(errors.astype(np.float64) ** 2)) + share * squared
+    gradient = across.gradient(2.0 * (errors - share * f.coefficients) @ single.T)
+    gradient += square.gradient(2.0 * share * single @ single.T)
+    return total, gradient
 
 
 class _Table:
     """Kernel values between rows x and points s, and derivatives with respect to s."""
 
     def __init__(self, kernel: Kernel, rows: np.ndarray, points: np.ndarray) -> None:
-        products = rows @ points.T
         self.rows, self.points = rows, points
-        uses_distances, uses_products = kernel.uses_distances, kernel.uses_products
-        distances = None
-        if uses_distances:
-            distances = -2.0 * products
-            distances += squared_norms(rows).astype(np.float32)[:, None]
-            distances += squared_norms(points).astype(np.float32)
-            np.maximum(distances, 0.0, out=distances)
-        partials = kernel_partials(kernel, distances, products if uses_products else None, 1)
-        self.values = partials.get((0, 0), np.zeros_like(products))
+        partials = partials_between(kernel, rows, points, 1)
+        none = np.zeros((len(rows), len(points)), dtype=rows.dtype)
+        self.values = partials.get((0, 0), none)
         self.by_distance, self.by_product = partials.get((1, 0)), partials.get((0, 1))
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
