@@ -43,9 +43,10 @@ def _rise(heap, at, room):
 
 @njit(**PLAIN)
 def share_out(entries, rows, taus, budgets, asked, could, present, most):
-    """Distribute the required amounts of all features over rows, at most ``most`` shares.
+    """Distribute the required amounts of all features over rows.
 
     Returns where the shares of each row start, (m + 1,), and the feature and the amount of each share.
+    There are at most ``most`` shares.
 
     Shapes: `rows` (m,), `taus` (m,), `budgets` (m,), `asked` (d,), `could` (d,).
     """
