@@ -180,7 +180,7 @@ def _threshold(u, added, side):
 
 @njit(**LEAN)
 def settle(u, added):
-    """Recompute each side's threshold and sums, and the state of each feature; `u` (d,)."""
+    """Recompute each side's threshold and sums, and the states of features; `u` (d,)."""
     value, sides, place = added.value, added.sides, added.place
     place[:] = 0
     for side in range(2):
