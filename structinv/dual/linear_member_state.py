@@ -11,13 +11,13 @@ from ..oracles.changes import Changes
 from ..oracles.listed_changes import listed
 from ..spaces import ExplicitSpace
 from ..structures.decodings import Competitors
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix, floating
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
-from .member_steps import ActiveMembers
+from .member_steps import ActiveMembers, member_losses
 
 # Maximum number of rows whose members are scored together, and minimum number of batches in a sweep.
 ROWS_AT_ONCE = 256
@@ -162,11 +162,12 @@ class LinearMemberState(DualState):
         scores = self.changes.scores(rows, self.space.weights(f))
         assert scores is not None
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
+        losses = member_losses(self._competitors(rows), grades, self.term.weights[rows])
         _worst_newcomers(
-            np.ascontiguousarray(scores), self.space.constants(f), *self._competitors(rows).arrays,
-            grades, self.pairs[rows], self.alphas[rows], self.plane_tol, newcomers, arrival,
+            np.ascontiguousarray(scores), self.space.constants(f), losses, self.pairs[rows],
+            self.alphas[rows], self.plane_tol, newcomers, arrival,
         )  # fmt: skip
-        return self.term.weights[rows] * arrival
+        return losses.weights * arrival
 
     def _active_block(self, rows: np.ndarray, newcomers: np.ndarray) -> MemberBlock:
         """Return the active members, and the new member of each row."""
@@ -211,8 +212,8 @@ class LinearMemberState(DualState):
     ) -> np.ndarray:
         """Do steps in the rows ``rows[order]``; return their gaps before the steps."""
         grades = self._grades_of(block.rows, block.members)
-        problem = *self._competitors(rows).arrays, grades, self.term.weights[rows]
-        return active_members.ascend(self.space.table(f), order, problem, block.alphas)
+        losses = member_losses(self._competitors(rows), grades, self.term.weights[rows])
+        return active_members.ascend(self.space.table(f), order, losses, block.alphas)
 
     def _store(self, rows: np.ndarray, block: MemberBlock) -> None:
         """Store dual variables, with as many columns as the row with most planes needs."""
@@ -277,12 +278,10 @@ def feasible_pairs(
     return rows, members, labels, alphas / np.maximum(totals, 1.0)[rows]
 
 
-@njit(cache=True, nogil=True)
-def _worst_newcomers(
-    scores, constants, codes, outputs, signs, costs, slack, grades, pairs, alphas, plane_tol, newcomers,
-    arrival,
-):  # fmt: skip
+@njit(**LEAN)
+def _worst_newcomers(scores, constants, losses, pairs, alphas, plane_tol, newcomers, arrival):
     """Find the gap of each row, and its worst member if its value exceeds the active ones."""
+    codes, costs, outputs, signs, slack, grades, _ = losses
     n_labels = len(outputs)
     for r in range(len(codes)):
         c, own = codes[r], min(r, grades.shape[0] - 1)

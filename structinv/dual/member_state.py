@@ -7,13 +7,13 @@ import numpy as np
 from ..oracles.listed_changes import listed
 from ..spaces.kernel_space import Expansion, KernelSpace
 from ..spaces.point_sums import PointSums
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .linear_member_state import feasible_pairs
-from .member_steps import RowBlock
+from .member_steps import RowBlock, member_losses
 
 # Maximum number of additional passes over rows with most of the gap.
 FOCUSED_PASSES = 5
@@ -64,6 +64,7 @@ class MemberState(DualState):
         n_rows = len(self.competitors)
         grades = listed(term.bound).grades()
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
+        self.losses = member_losses(self.competitors, self.grades, term.weights)
         self.alphas = np.zeros((n_rows, pool.size, self.competitors.n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(n_rows)
@@ -137,10 +138,10 @@ class MemberState(DualState):
         Return the rows' gap over all members.
         """
         members = np.empty((len(rows), self.newcomers), dtype=np.int64)
+        pool = self.pool.first, self.pool.numbers, self.pool.slots
         _worst_newcomers(
-            f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
-            *self.competitors.arrays, self.grades, self.term.weights, self.alphas, required,
-            np.empty((2, self.pool.size)), members, self.gaps, self.idle,
+            f.values().T, pool, rows, self.losses, self.alphas, required, np.empty((2, self.pool.size)),
+            members, self.gaps, self.idle,
         )  # fmt: skip
         if required <= self.plane_tol:
             # Convergence is checked over all atoms.
@@ -165,9 +166,7 @@ class MemberState(DualState):
         self.gaps[rows[order]] = block.ascend(
             f,
             order,
-            self.competitors.take(rows).arrays,
-            self.grades[own],
-            self.term.weights[rows],
+            member_losses(self.competitors.take(rows), self.grades[own], self.term.weights[rows]),
             alphas,
         )
         self.alphas[own] = alphas
@@ -205,15 +204,14 @@ class MemberState(DualState):
         return 0
 
 
-@njit(cache=True, nogil=True)
-def _worst_newcomers(
-    values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, alphas,
-    required, plane_values, newcomers, gaps, idle,
-):  # fmt: skip
+@njit(**LEAN)
+def _worst_newcomers(values, pool, rows, losses, alphas, required, plane_values, newcomers, gaps, idle):
     """Find the gap of each row, its worst members that exceed all its atoms, and idle members.
 
     Missing members are -1. Idle members are inactive and below all active planes of the row.
     """
+    start, numbers, slots = pool
+    codes, costs, outputs, signs, slack, grades, weights = losses
     for r in range(len(rows)):
         i, c = rows[r], codes[rows[r]]
         best, covered, mean, used, low = 0.0, 0.0, 0.0, 0.0, np.inf

@@ -5,14 +5,15 @@ A block has rows of a kernel's space with the kernel matrix of their atoms.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..spaces.atoms import AtomStore
 from ..spaces.kernel_space import Expansion
-from ..utils.jit import njit
+from ..structures.decodings import Competitors
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix, in_threads
 from .base import in_runs
 
@@ -27,6 +28,32 @@ NUMBERS_A_VALUE = 100
 # Maximum number of passes over a block, and the fraction of its gap at which they end; the fraction of
 # the mean gap below which rows are skipped; and the fraction of a row's gap at which its steps end.
 MOST_PASSES, LEFT, ACTIVE, BLOCK_SHARE = 8, 0.1, 0.6, 0.5
+
+
+class MemberLosses(NamedTuple):
+    """Losses of rows over members and labels, in the format of the compiled functions.
+
+    - `codes` (n,), `costs` (n, n_labels): true label of each row, and the costs of all labels
+    - `outputs, signs` (n_labels,): function and sign of each label
+    - `slack`: whether costs are also factors of the gains
+    - `grades`: factor of the costs of each member
+    - `weights` (n,): weight of each loss
+    """
+
+    codes: np.ndarray
+    costs: np.ndarray
+    outputs: np.ndarray
+    signs: np.ndarray
+    slack: bool
+    grades: np.ndarray
+    weights: np.ndarray
+
+
+def member_losses(competitors: Competitors, grades: np.ndarray, weights: np.ndarray) -> MemberLosses:
+    """Return the losses of rows with some competitors."""
+    labels = competitors.functions
+    rows = competitors.codes, competitors.costs
+    return MemberLosses(*rows, labels.outputs, labels.signs, competitors.slack, grades, weights)
 
 
 class ActiveMembers:
@@ -50,7 +77,7 @@ class ActiveMembers:
             self.sweep = _sweep_csr
 
     def ascend(
-        self, table: np.ndarray, order: np.ndarray, problem: tuple, alphas: np.ndarray
+        self, table: np.ndarray, order: np.ndarray, losses: MemberLosses, alphas: np.ndarray
     ) -> np.ndarray:
         """Do exact steps between the members of rows; return the gaps before them.
 
@@ -63,18 +90,16 @@ class ActiveMembers:
         # Workspace for the values and the changes of a row, and for the products of its members.
         most = np.diff(self.start).max(initial=0)
         room = np.empty((2, most, weights.shape[1])), np.empty((most, most))
-        rows = self.start, order, weights, constants, *room
-        self.sweep(*self.entries, *rows, *problem, alphas, gaps, ROW_SHARE)
+        f, dual = (weights, constants), (losses, alphas, gaps)
+        self.sweep(self.entries, self.start, order, *f, *room, *dual)
         table[self.columns] = weights
         table[self.n_features :] = constants.T
         return gaps
 
 
-@njit(cache=True, nogil=True)
-def _sweep_dense(
-    points, start, order, weights, constants, own, kernel, codes, outputs, signs, costs, slack, grades,
-    row_weights, alphas, gaps, share,
-):  # fmt: skip
+@njit(**LEAN)
+def _sweep_dense(entries, start, order, weights, constants, own, kernel, losses, alphas, gaps):
+    (points,) = entries
     n_features, n_outputs = weights.shape
     bias = 1.0 if constants.shape[1] > 0 else 0.0
     for r in order:
@@ -100,10 +125,7 @@ def _sweep_dense(
             for other in range(m + 1):
                 kernel[m, other] += bias
                 kernel[other, m] = kernel[m, other]
-        gaps[r] = ascend_row(
-            own[0], own[1], q, kernel, 0, codes[r], outputs, signs, costs[r], slack, grades,
-            row_weights[r], alphas, first, share,
-        )  # fmt: skip
+        gaps[r] = _ascend_row(own, q, kernel, 0, r, losses, alphas, first, ROW_SHARE)
         for m in range(q):
             moved = False
             for k in range(n_outputs):
@@ -117,11 +139,9 @@ def _sweep_dense(
                         weights[j, k] += x * own[1, m, k]
 
 
-@njit(cache=True, nogil=True)
-def _sweep_csr(
-    indptr, places, data, spread, start, order, weights, constants, own, kernel, codes, outputs, signs,
-    costs, slack, grades, row_weights, alphas, gaps, share,
-):  # fmt: skip
+@njit(**LEAN)
+def _sweep_csr(entries, start, order, weights, constants, own, kernel, losses, alphas, gaps):
+    indptr, places, data, spread = entries
     n_outputs = weights.shape[1]
     bias = 1.0 if constants.shape[1] > 0 else 0.0
     for r in order:
@@ -145,10 +165,7 @@ def _sweep_csr(
                 kernel[m, other] = kernel[other, m] = product + bias
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 spread[places[e]] = 0.0
-        gaps[r] = ascend_row(
-            own[0], own[1], q, kernel, 0, codes[r], outputs, signs, costs[r], slack, grades,
-            row_weights[r], alphas, first, share,
-        )  # fmt: skip
+        gaps[r] = _ascend_row(own, q, kernel, 0, r, losses, alphas, first, ROW_SHARE)
         for m in range(q):
             moved = False
             for k in range(n_outputs):
@@ -162,29 +179,30 @@ def _sweep_csr(
                     weights[places[e], k] += data[e] * own[1, m, k]
 
 
-@njit(cache=True, nogil=True)
-def ascend_row(
-    own, moved, q, kernel, corner, c, outputs, signs, costs, slack, grades, weight, alphas, first, share
-):  # fmt: skip
-    """Do exact pairwise steps between the planes of a row until its gap is small.
+@njit(**LEAN)
+def _ascend_row(own, q, kernel, corner, r, losses, alphas, first, share):
+    """Do exact pairwise steps between the planes of row r until its gap is small.
 
-    Return the weighted gap before the steps.
+    `own` has the values of the q members of the row, and receives their changes. The members are those
+    from `corner` on in `kernel`, and from `first` on in `alphas`. Return the weighted gap before the
+    steps.
 
-    Shapes: `own` (at least q, n_outputs), `moved` (at least q, n_outputs), `outputs` (n_labels,),
-    `signs` (n_labels,), `costs` (n_labels,), `alphas` (..., n_labels).
+    Shapes: `own` (2, at least q, n_outputs), `alphas` (..., n_labels).
     """
-    arrival = -1.0
+    c, weight, costs, grades = losses.codes[r], losses.weights[r], losses.costs[r], losses.grades
+    outputs, signs, slack = losses.outputs, losses.signs, losses.slack
+    values, changes, arrival = own[0], own[1], -1.0
     for _ in range(MOST_STEPS):
         best, best_m, best_k = 0.0, -1, -1
         low, low_m, low_k = np.inf, -2, -1
         mean, used = 0.0, 0.0
         for m in range(q):
-            truth, grade = signs[c] * own[m, outputs[c]], grades[first + m]
+            truth, grade = signs[c] * values[m, outputs[c]], grades[first + m]
             for k in range(alphas.shape[1]):
                 if k == c:
                     continue
                 factor = costs[k] if slack else 1.0
-                plane_value = costs[k] * grade + factor * (signs[k] * own[m, outputs[k]] - truth)
+                plane_value = costs[k] * grade + factor * (signs[k] * values[m, outputs[k]] - truth)
                 if plane_value > best:
                     best, best_m, best_k = plane_value, m, k
                 alpha = alphas[first + m, k]
@@ -227,9 +245,9 @@ def ascend_row(
         for m, k, size in parts:
             if m >= 0:
                 change = -weight * step * size
-                moved[m, k] += change
+                changes[m, k] += change
                 for other in range(q):
-                    own[other, k] += change * kernel[corner + m, corner + other]
+                    values[other, k] += change * kernel[corner + m, corner + other]
     return arrival
 
 
@@ -252,23 +270,18 @@ class RowBlock:
         self,
         f: Expansion,
         order: np.ndarray,
-        problem: tuple,
-        grades: np.ndarray,
-        weights: np.ndarray,
+        losses: MemberLosses,
         alphas: np.ndarray,
     ) -> np.ndarray:
         """Do exact steps between the atoms of rows; return the gaps at the last visits.
 
-        Shapes: `order` (r,), `grades` (m,), `weights` (n,), `alphas` (m, n_labels).
+        Shapes: `order` (r,), `alphas` (m, n_labels).
         """
         values = f.values().T
         local = np.ascontiguousarray(values[:, self.store.places[self.atoms]])
         moved, gaps = np.zeros((len(self.atoms), len(values))), np.zeros(len(self.rows))
         own = np.empty((2, np.diff(self.start).max(initial=0), len(values)))
-        _passes(
-            local, moved, own, self.kernel, self.start, order, *problem, grades, weights, alphas, gaps,
-            LEFT, ACTIVE, MOST_PASSES, BLOCK_SHARE,
-        )  # fmt: skip
+        _passes(local, moved, own, self.kernel, self.start, order, losses, alphas, gaps)
         used = np.flatnonzero(np.any(moved != 0, axis=1))
         f.coefficients[self.atoms[used]] += moved[used]
         _update_values(self.store, values, self.atoms[used], moved[used])
@@ -296,7 +309,7 @@ def _update_some_values(
     in_threads(work, n_columns, len(atoms) * n_columns // NUMBERS_A_VALUE)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
     for start in range(first, last, columns_at_once):
         size = columns_at_once if last - start > columns_at_once else last - start
@@ -312,11 +325,8 @@ def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
                         own[u] += factor * products[u]
 
 
-@njit(cache=True, nogil=True)
-def _passes(
-    local, moved, own, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights,
-    alphas, gaps, left, active, most_passes, row_share,
-):  # fmt: skip
+@njit(**LEAN)
+def _passes(local, moved, own, kernel, start, order, losses, alphas, gaps):
     """Visit the rows of `order` repeatedly until a fraction of their gap is left.
 
     `local` has the function values at the block's atoms, and `kernel` their kernel matrix. `moved`
@@ -325,7 +335,7 @@ def _passes(
     """
     n_outputs = local.shape[0]
     arrival, min_gap = -1.0, -1.0
-    for _ in range(most_passes):
+    for _ in range(MOST_PASSES):
         total = 0.0
         for r in order:
             first, q = start[r], start[r + 1] - start[r]
@@ -333,10 +343,7 @@ def _passes(
                 for a in range(q):
                     for k in range(n_outputs):
                         own[0, a, k], own[1, a, k] = local[k, first + a], 0.0
-                gaps[r] = ascend_row(
-                    own[0], own[1], q, kernel, first, codes[r], outputs, signs, costs[r], slack, grades,
-                    weights[r], alphas, first, row_share,
-                )  # fmt: skip
+                gaps[r] = _ascend_row(own, q, kernel, first, r, losses, alphas, first, BLOCK_SHARE)
                 for a in range(q):
                     for k in range(n_outputs):
                         if own[1, a, k] != 0.0:
@@ -347,6 +354,6 @@ def _passes(
             total += gaps[r]
         if arrival < 0.0:
             arrival = total
-        if total <= left * arrival:
+        if total <= LEFT * arrival:
             break
-        min_gap = active * total / len(order)
+        min_gap = ACTIVE * total / len(order)

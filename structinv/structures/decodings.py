@@ -337,11 +337,6 @@ class Competitors:
         """Number of labels."""
         return len(self.functions)
 
-    @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Codes, outputs, signs, costs and slack, as arguments of compiled functions."""
-        return self.codes, self.functions.outputs, self.functions.signs, self.costs, self.slack
-
     def take(self, rows: Rows) -> Competitors:
         """Return the competitors of some of the rows."""
         return replace(self, codes=self.codes[rows], costs=self.costs[rows])
