@@ -31,7 +31,7 @@ MOST_PASSES, LEFT, ACTIVE, BLOCK_SHARE = 8, 0.1, 0.6, 0.5
 
 
 class MemberLosses(NamedTuple):
-    """Losses of rows over members and labels, in the format of the compiled functions.
+    """Losses of rows over members and labels, for the compiled functions.
 
     - `codes` (n,), `costs` (n, n_labels): true label of each row, and the costs of all labels
     - `outputs, signs` (n_labels,): function and sign of each label
