@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -136,21 +136,15 @@ def fit(
         if samples.kind == "sentences":
             samples = with_tokens(samples, None, None)
     given.check_fitting(
-        samples,
-        {
-            "--label-key": label_key,
-            "--zero-based/--one-based": zero_based,
-            "--memory-limit": memory_limit,
-            "--max-fpr": max_fpr,
-        },
+        samples, label_key=label_key, zero_based=zero_based, memory_limit=memory_limit, max_fpr=max_fpr
     )
     X, y = samples.X, samples.labels
     flat = np.array(list(chain.from_iterable(y)) if samples.kind == "sentences" else y)
-    more: dict[str, Any] = {"C": C, "solver": solver, "tol": tol, "max_seconds": max_seconds}
-    if memory_limit is not None:
-        more["memory_limit"] = limit_of_memory(memory_limit)
+    limits = {"tol": tol, "max_seconds": max_seconds, "memory_limit": limit_of_memory(memory_limit)}
     only = labels_that_change(changing, flat)
-    model = build(samples.kind, oracle, max_changes, only, random_state=seed, **more)
+    model = build(
+        samples.kind, oracle, max_changes, only, C=C, solver=solver, random_state=seed, **limits
+    )
     held = None
     if max_fpr is not None:
         held = Threshold(model, X, y, max_fpr, seed)
@@ -231,7 +225,7 @@ def predict(
     if certify:
         saved.check_declares()
     samples = saved.samples(data, label_key, zero_based, ignore_new_features)
-    given.check_fitting(samples, {"--scores": scores or None})
+    given.check_fitting(samples, scores=scores or None)
     write_labels(output, predictions(saved, samples, scores, certify))
     if certify:
         oracle = saved.oracle

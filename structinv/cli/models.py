@@ -82,12 +82,7 @@ class SavedModel:
         if samples.kind != self.takes:
             raise ValueError(f"MODEL takes {self.takes}, but {samples.name} has {samples.kind}")
         check_fitting(
-            samples,
-            {
-                "--label-key": label_key,
-                "--zero-based/--one-based": zero_based,
-                "--ignore-new-features": ignore_new or None,
-            },
+            samples, label_key=label_key, zero_based=zero_based, ignore_new_features=ignore_new or None
         )
         if samples.kind == "rows":
             names = list(getattr(self.model, "feature_names_in_", ())) or None

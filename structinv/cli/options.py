@@ -24,14 +24,14 @@ _data, _model, _solver, _output = (
     partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Model", "Solver", "Output")
 )
 
-# Kinds and forms of DATA that an option is for.
+# Options with the kinds and forms of DATA that they are for.
 _FITTING = {
-    "--label-key": ("texts", "tables"),
-    "--zero-based/--one-based": ("SVMlight rows",),
-    "--ignore-new-features": ("SVMlight rows", "tables"),
-    "--memory-limit": ("rows",),
-    "--max-fpr": ("rows", "texts"),
-    "--scores": ("rows", "texts"),
+    "label_key": ("--label-key", "texts", "tables"),
+    "zero_based": ("--zero-based/--one-based", "SVMlight rows"),
+    "ignore_new_features": ("--ignore-new-features", "SVMlight rows", "tables"),
+    "memory_limit": ("--memory-limit", "rows"),
+    "max_fpr": ("--max-fpr", "rows", "texts"),
+    "scores": ("--scores", "rows", "texts"),
 }
 
 Data = Annotated[
@@ -215,10 +215,10 @@ FirstFeature = Annotated[
 ]
 
 
-def check_fitting(samples: Samples, given: dict[str, Any]) -> None:
+def check_fitting(samples: Samples, **given: Any) -> None:
     """Raise ValueError if an option does not fit DATA; None means no option."""
-    for option, value in given.items():
-        fitting = _FITTING[option]
+    for name, value in given.items():
+        option, *fitting = _FITTING[name]
         if value is not None and not {samples.kind, samples.form} & set(fitting):
             raise ValueError(
                 f"{option} is for {' and '.join(fitting)}, but {samples.name} has {samples.form}"

@@ -100,9 +100,7 @@ def make_mail_like(
     return X, np.where(spam, "spam", "ham")
 
 
-def _vocabulary(
-    n_features: int,
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+def _vocabulary(n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return indicative words of both classes, and each word's preference: 1 spam, -1 ham."""
     order = np.random.RandomState(n_features).permutation(n_features)
     spam_words, ham_words = order[:_N_STRONG], order[_N_STRONG : 2 * _N_STRONG]
@@ -113,9 +111,7 @@ def _vocabulary(
     return spam_words, ham_words, lean
 
 
-def _ordinary_words(
-    spam: NDArray[np.bool_], lean: NDArray[np.float64], rng: np.random.RandomState
-) -> sparse.csr_matrix:
+def _ordinary_words(spam: np.ndarray, lean: np.ndarray, rng: Any) -> sparse.csr_matrix:
     n_samples, n_features = len(spam), len(lean)
     lengths = np.ceil(rng.lognormal(np.log(_MEDIAN_LENGTH), 0.8, size=n_samples)).astype(np.intp)
     row = np.repeat(np.arange(n_samples), lengths)
@@ -125,27 +121,14 @@ def _ordinary_words(
         chance = zipf * np.exp(sign * _WEAK_TILT * lean)
         here = spam[row] == is_spam
         word[here] = rng.choice(n_features, size=here.sum(), p=chance / chance.sum())
-    return _counts(row, word, np.ones(len(row), dtype=np.int64), (n_samples, n_features))
+    count = np.ones(len(row), dtype=np.int64)
+    return sparse.csr_matrix((count, (row, word)), shape=(n_samples, n_features))
 
 
-def _telltale_words(
-    words: NDArray[np.intp],
-    rate: NDArray[np.float64],
-    n_features: int,
-    rng: np.random.RandomState,
-) -> sparse.csr_matrix:
+def _telltale_words(words: np.ndarray, rate: np.ndarray, n_features: int, rng: Any) -> sparse.csr_matrix:
     row, which = np.nonzero(rng.uniform(size=(len(rate), len(words))) < rate[:, None])
     count = 1 + rng.poisson(0.5, size=len(row)).astype(np.int64)
-    return _counts(row, words[which], count, (len(rate), n_features))
-
-
-def _counts(
-    row: NDArray[np.intp],
-    word: NDArray[np.intp],
-    count: NDArray[np.int64],
-    shape: tuple[int, int],
-) -> sparse.csr_matrix:
-    return sparse.coo_matrix((count, (row, word)), shape=shape).tocsr()
+    return sparse.csr_matrix((count, (row, words[which])), shape=(len(rate), n_features))
 
 
 def make_signals(
@@ -220,20 +203,16 @@ def make_signals(
     return X, np.where(task, "task", "rest")
 
 
-def _rhythms(
-    time: NDArray[np.float64], task: NDArray[np.bool_], rng: np.random.RandomState
-) -> NDArray[np.float64]:
+def _rhythms(time: np.ndarray, task: np.ndarray, rng: Any) -> np.ndarray:
     slow, quick = (rng.uniform(*limits, size=len(task)) for limits in (_SLOW, _QUICK))
     cycles, phase = np.where(task, quick, slow)[:, None], rng.uniform(size=(len(task), 1))
-    rhythms: NDArray[np.float64] = np.sin(2 * np.pi * (cycles * time + phase))
-    return rhythms
+    return np.sin(2 * np.pi * (cycles * time + phase))
 
 
-def _waves(time: NDArray[np.float64], n_samples: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+def _waves(time: np.ndarray, n_samples: int, rng: Any) -> np.ndarray:
     moments = rng.uniform(*_MOMENT, size=(n_samples, 1))
     amplitudes = np.exp(_STRENGTH * rng.standard_normal((n_samples, 1)))
-    waves: NDArray[np.float64] = amplitudes * np.exp(-(((time - moments) / _WIDTH) ** 2) / 2)
-    return waves
+    return amplitudes * np.exp(-(((time - moments) / _WIDTH) ** 2) / 2)
 
 
 def _check_signals(

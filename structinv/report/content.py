@@ -9,6 +9,7 @@ from io import StringIO
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ..estimators.inputs import label_name
 from ..utils.matrices import best_first
@@ -21,8 +22,6 @@ Content: TypeAlias = Sequence[str | Table | Html]
 MOST_FEATURES = 12
 # An effect below this share of the largest one counts as none.
 _NO_EFFECT = 1e-6
-# Quantile of the normal distribution for intervals with a coverage of 95 %.
-_QUANTILE = 1.959963984540054
 
 # Each color is readable on white and on black.
 COLORS = ("#0072B2", "#D55E00")
@@ -78,10 +77,8 @@ def share(which: np.ndarray) -> str:
 
 def interval(which: np.ndarray) -> str:
     """Format the 95 % interval of Wilson (1927) of a fraction."""
-    n, mean, z = len(which), float(np.mean(which)), _QUANTILE
-    middle = (mean + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * np.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
-    return f"{percent(max(0.0, middle - reach))} to {percent(min(1.0, middle + reach))}"
+    found = binomtest(np.count_nonzero(which), len(which)).proportion_ci(method="wilson")
+    return f"{percent(found.low)} to {percent(found.high)}"
 
 
 def picture(draw: Callable[[Any], object], alt: str, width: float = 5.0, height: float = 3.0) -> Html:

@@ -17,7 +17,6 @@ from ..inspection.detection import without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
-from ..utils.printing import report_pass
 from ..utils.summaries import how_many, number_of, percent
 from ..utils.texts import shortened
 from .content import Content, heading, label_table
@@ -197,11 +196,8 @@ class Subject(ABC):
     def parts(self) -> Iterator[tuple[Any, slice]]:
         """Yield parts of the samples, in order, with the slice of their numbers."""
         if isinstance(self.X, RowSource):
-            for rows, numbers in in_blocks(self.X, lambda rows, numbers: (rows, numbers)):
-                report_pass(numbers.start, self.n_samples)
-                yield rows, numbers
-        else:
-            yield self.X, slice(0, self.n_samples)
+            return in_blocks(self.X, lambda rows, numbers: (rows, numbers))
+        return iter([(self.X, slice(0, self.n_samples))])
 
 
 def short_name(name: str) -> str:
