@@ -351,34 +351,6 @@ class Changes(ABC):
         other._weights = normalized(weights)
         return other
 
-    def drawn(self, n_draws: int, random_state: int) -> Changes:
-        """Draw perturbations by their probabilities, with replacement.
-
-        Parameters
-        ----------
-        n_draws : int
-            Number of draws.
-        random_state : int
-            Seed of the draws.
-
-        Returns
-        -------
-        Changes
-            The draws, with equal weights.
-        """
-        numbers = np.random.default_rng(random_state).choice(self.size, n_draws, p=self.weights)
-        return self.take(numbers, np.ones(n_draws))
-
-    def likely(self) -> Changes:
-        """Return the perturbations with positive probability.
-
-        Returns
-        -------
-        Changes
-            This list, or a selection.
-        """
-        return self if np.all(self.weights) else self.take(np.flatnonzero(self.weights))
-
     def listed_in(self) -> tuple[Changes, np.ndarray | None]:
         """Return the list from which this list was selected, and the selected numbers.
 

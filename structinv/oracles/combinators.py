@@ -73,12 +73,19 @@ class OracleWrapper(Combination):
     oracle: InvarianceOracle
     # Class of the bound oracle.
     _bound: type[BoundPart]
+    # Name for messages, and a remedy if the part perturbs whole examples.
+    _name: str
+    _remedy: str
 
     supports_sparse = property(lambda self: self.oracle.supports_sparse)
     finite = property(lambda self: self.oracle.finite)
     additive = property(lambda self: self.oracle.additive)
     convex = property(lambda self: self.oracle.convex)
     graded = property(lambda self: self.oracle.graded)
+
+    def validate(self, n_features: int | None = None) -> None:
+        validate_part("oracle", self.oracle, n_features)
+        check_row_by_row(f"{self._name}: oracle", self.oracle, self._remedy)
 
     def region(self, X: np.ndarray) -> Region:
         if self.depends_on_label:
@@ -222,18 +229,14 @@ class OnlyFor(OracleWrapper):
         self.labels = labels
 
     depends_on_label = True
-    _bound = _BoundOnlyFor
+    _bound, _name = _BoundOnlyFor, "only_for"
+    _remedy = "labels belong to rows; write Budget(oracle.only_for(labels))"
 
     def counted(self) -> CountedChanges | None:
         return counted_inside(self.oracle, lambda part: OnlyFor(part, self.labels))
 
     def validate(self, n_features: int | None = None) -> None:
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(
-            "only_for: oracle",
-            self.oracle,
-            "labels belong to rows; write Budget(oracle.only_for(labels))",
-        )
+        super().validate(n_features)
         refuse_masked("labels", self.labels)
         if self.labels is None or len(self.listed()) == 0:
             raise ValueError(f"labels must be a label or a sequence of labels, got {brief(self.labels)}")
@@ -306,19 +309,15 @@ class Discounted(OracleWrapper):
     """
 
     graded = True
-    _bound = _BoundDiscounted
+    _bound, _name = _BoundDiscounted, "discounted"
+    _remedy = "write Shared(oracle.discounted(rho)) or Budget(oracle.discounted(rho)) for each part"
 
     def __init__(self, oracle: InvarianceOracle, rho: float | Sequence[float]) -> None:
         self.oracle = oracle
         self.rho = rho
 
     def validate(self, n_features: int | None = None) -> None:
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(
-            "discounted: oracle",
-            self.oracle,
-            "write Shared(oracle.discounted(rho)) or Budget(oracle.discounted(rho)) for each part",
-        )
+        super().validate(n_features)
         grade_profile(self.rho)
 
     def counted(self) -> CountedChanges | None:

@@ -255,7 +255,8 @@ def draws_of_list(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_stat
     found = changes_of(oracle, X) if oracle.finite else None
     if found is None:
         return DrawnChanges(oracle, X, n_draws, random_state)
-    return found.likely().drawn(n_draws, random_state)
+    numbers = np.random.default_rng(random_state).choice(found.size, n_draws, p=found.weights)
+    return found.take(numbers, np.ones(n_draws))
 
 
 def listed(bound: BoundOracle) -> Changes:
@@ -287,7 +288,7 @@ def averaged(
             f"n_draws must be an integer, because {type(oracle).__name__} has no finite list of "
             "perturbed samples to average"
         )
-    return found.likely()
+    return found if np.all(found.weights) else found.take(np.flatnonzero(found.weights))
 
 
 def check_n_draws(n_draws: Any) -> None:

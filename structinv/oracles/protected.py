@@ -10,11 +10,11 @@ import numpy as np
 
 from ..regions import Region
 from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
-from .arguments import check_features, check_row_by_row, chosen_features
+from .arguments import check_features, chosen_features
 from .base import CountedChanges, InvarianceOracle, Support
 from .changes import Changes
 from .columns import FeatureParameters
-from .combinators import BoundPart, OracleWrapper, counted_inside, validate_part
+from .combinators import BoundPart, OracleWrapper, counted_inside
 from .combined_changes import DerivedChanges, with_values
 from .listed_changes import changes_of, listed, listed_region
 from .support import Costs, Grades
@@ -91,19 +91,15 @@ class Protected(FeatureParameters, OracleWrapper):
     """
 
     feature_parameters = ("features",)
-    _bound = _BoundProtected
+    _bound, _name = _BoundProtected, "Protected"
+    _remedy = "write Shared(Protected(oracle, features)) or Budget(Protected(oracle, features))"
 
     def __init__(self, oracle: InvarianceOracle, features: Any) -> None:
         self.oracle = oracle
         self.features = features
 
     def validate(self, n_features: int | None = None) -> None:
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(
-            "Protected: oracle",
-            self.oracle,
-            "write Shared(Protected(oracle, features)) or Budget(Protected(oracle, features))",
-        )
+        super().validate(n_features)
         check_features("features", self.features, n_features)
 
     def counted(self) -> CountedChanges | None:

@@ -9,10 +9,9 @@ import numpy as np
 
 from ..utils.matrices import Matrix, Rows, refuse_masked
 from ..utils.parameters import brief
-from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle
 from .changes import Changes
-from .combinators import OracleWrapper, validate_part
+from .combinators import OracleWrapper
 from .listed_changes import changes_of, listed
 from .parameter_values import check_draw
 from .third_party import bind
@@ -66,15 +65,15 @@ class Weighted(OracleWrapper):
     array([5., 7.])
     """
 
-    _bound = _BoundWeighted
+    _bound, _name = _BoundWeighted, "Weighted"
+    _remedy = "write Shared(Weighted(oracle, weights))"
 
     def __init__(self, oracle: InvarianceOracle, weights: Sequence[float] | np.ndarray) -> None:
         self.oracle = oracle
         self.weights = weights
 
     def validate(self, n_features: int | None = None) -> None:
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row("Weighted: oracle", self.oracle, "write Shared(Weighted(oracle, weights))")
+        super().validate(n_features)
         if self.oracle.depends_on_label:
             raise ValueError(
                 "Weighted: oracle must list the same perturbations for every sample, but with "

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
-from .arguments import check_row_by_row, grade_profile
+from .arguments import grade_profile
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
-from .combinators import BoundPart, OracleWrapper, validate_part
+from .combinators import BoundPart, OracleWrapper
 from .listed_changes import changes_of, draws_of, listed
 from .query import Query, Violations, worst_at, worst_of
 from .support import Costs, Grades
@@ -46,14 +46,10 @@ class WholeExample(OracleWrapper):
 
     whole_example = True
     _bound = BoundWhole
+    _remedy = "write Shared(a) | Budget(b) for a union"
 
     def __init__(self, oracle: InvarianceOracle) -> None:
         self.oracle = oracle
-
-    def validate(self, n_features: int | None = None) -> None:
-        name = type(self).__name__
-        validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(f"{name}: oracle", self.oracle, "write Shared(a) | Budget(b) for a union")
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         return changes_of(self.oracle, X, y)
@@ -144,6 +140,8 @@ class Shared(WholeExample):
     [[1.0, 2.0], [-1.0, -2.0]]
     """
 
+    _name = "Shared"
+
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
         if self.oracle.depends_on_label:
@@ -193,6 +191,8 @@ class Budget(WholeExample):
     >>> [len(levels) for levels in bound.scenarios()]
     [2]
     """
+
+    _name = "Budget"
 
     def validate(self, n_features: int | None = None) -> None:
         # The checks go from general to specific, so that messages name the first cause.
