@@ -28,7 +28,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class JointViolation:
-    """One labeling of each row at its worst perturbation, or the worst labeling, with bounds.
+    """Labeling of each row at its worst perturbation, with bounds.
 
     - `labels` (n, L): labelings
     - `gains, costs` (n,): score difference to the given labeling at the perturbed row, and cost there
@@ -149,7 +149,7 @@ class OneChangeSearch:
     # Oracle calls for differences of labelings, for functions that are linear in x.
 
     def largest_gains(self, some: np.ndarray, differ: np.ndarray) -> JointViolation:
-        """Return labelings of some rows at the points of their largest gains, without pairwise scores.
+        """Return labelings of some rows at their worst points, without pairwise scores.
 
         Shapes: `some` (m,), `differ` (m, L).
         """
