@@ -27,7 +27,7 @@ from structinv.oracles import (
 from structinv.oracles.query import Query, worst_by_support
 from structinv.oracles.third_party import bind
 from structinv.oracles.union import Union
-from structinv.structures.decodings import Competitors, LabelFunctions
+from structinv.structures.competitors import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense, row_dots
 
 from .oracle_cases import CASES, FACTOR, RADII, D, Reorderings, rows

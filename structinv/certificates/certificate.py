@@ -18,7 +18,8 @@ from ..spaces import ExplicitSpace
 from ..spaces.base import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
-from ..structures.decodings import Competitors, Decoding, laid_out
+from ..structures.competitors import Competitors
+from ..structures.decodings import Decoding, laid_out
 from ..structures.inference import decoded
 from ..terms.worst_case import scenarios_of
 from ..utils.exceptions import TextEditsWarning

@@ -13,7 +13,7 @@ from ..oracles.query import Violations
 from ..spaces.base import Element, Space
 from ..structures import Regression
 from ..structures.classes import ABOVE, BELOW
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.matrices import Matrix, stack
 from ..utils.summaries import Table, Tabulated, how_many, named_values
 from .certificate import SAME, common, described

@@ -20,7 +20,7 @@ from .labeling_steps import ascend_blocks, mean_plane_values
 from .linear_member_state import feasible_pairs
 
 if TYPE_CHECKING:
-    from ..structures.decodings import Competitors
+    from ..structures.competitors import Competitors
 
 # Number of members of a batch of blocks, and number of rounds before other blocks are updated.
 MEMBERS_AT_ONCE, ROUNDS = 2048, 8

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..oracles.changes import Changes
 from ..oracles.listed_changes import listed
 from ..spaces import ExplicitSpace
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix, floating
 from ..utils.row_arrays import Arrays

@@ -245,7 +245,6 @@ class RowReader(Reader):
     """Reader of rows of examples, with checks of the features of `fit`."""
 
     def __init__(self, estimator: BaseEstimator, fitted: bool, of_tokens: Tokens | None = None) -> None:
-        super().__init__(self._examples, self._matrix)
         self.estimator = estimator
         self.of_tokens = of_tokens
         self.known: int | None = estimator.n_features_in_ if fitted else None
@@ -253,7 +252,7 @@ class RowReader(Reader):
         self.names: list[str] | None = None if known is None else list(known)
         self.origin = "as in fit" if self.names is not None else "as X[0] has"
 
-    def _examples(self, blocks: Sequence[Any]) -> tuple[Matrix, np.ndarray]:
+    def examples(self, blocks: Sequence[Any]) -> tuple[Matrix, np.ndarray]:
         of_tokens = self.known is not None and self.of_tokens is not None
         if not are_tokens(blocks) and not (of_tokens and can_be_tokens(blocks)):
             for i, block in enumerate(blocks):
@@ -263,14 +262,14 @@ class RowReader(Reader):
             raise TypeError("X must contain rows of numbers, as in fit, got tokens with named features")
         return self.of_tokens(blocks)
 
-    def _matrix(self, rows: Any) -> Matrix:
-        self._check_names("X", rows)
-        check_no_mask("X", rows)
-        check_indices("X", rows)
+    def matrix(self, X: Any) -> Matrix:
+        self._check_names("X", X)
+        check_no_mask("X", X)
+        check_indices("X", X)
         # The check sums all values, and infinities of both signs have no sum.
         with np.errstate(invalid="ignore"):
             found = check_array(
-                rows,
+                X,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 estimator=self.estimator,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.jit import njit
 from ..utils.matrices import TIES, Matrix, Rows, in_threads, interleave, pick, products, stack
 from .support import rounding_bound

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.listed_changes import listed
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.matrices import Matrix, Rows
 from ..utils.row_arrays import Arrays
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.query import Query, Violations
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,

@@ -12,7 +12,7 @@ from ..kernels import Kernel
 from ..kernels.kernel_values import kernel_diagonal
 from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, WorstPoints, best_members
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.matrices import Rows, count, dense, pick, scale_rows
 from ..utils.row_arrays import Arrays
 from .atoms import VALUES_AT_ONCE, AtomStore, MemberPool

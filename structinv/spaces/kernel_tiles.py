@@ -17,7 +17,7 @@ from ..kernels.kernel_values import (
     precision,
     squared_norms,
 )
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.matrices import in_threads, one_blas_thread
 
 if TYPE_CHECKING:

@@ -7,21 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, LabelFunctions, Layout
-from .example_blocks import ListedExamples
+from .competitors import Competitors, LabelFunctions
+from .decodings import Decoding, Layout
+from .example_blocks import Reader, as_blocks, flat_labels
 from .inference import default_most_wrong, default_runner_up, default_separate
 
 # A subclass that overrides one of these must declare `budgets` again.
 _BUDGET_METHODS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
 
 
-class Structure(ListedExamples, BaseEstimator, ABC):
+class Structure(BaseEstimator, ABC):
     """Output structure: the possible labelings of an example, and their scores.
 
     A labeling y assigns a label to each row of an example. Its score is::
@@ -96,53 +98,116 @@ class Structure(ListedExamples, BaseEstimator, ABC):
         plugins.reset_declarations(cls, Structure, _BUDGET_METHODS, {"budgets"})
         plugins.reset_declarations(cls, Structure, {"prepared"}, {"summary", "prepared_by"})
 
-    def bind(
-        self,
-        y: np.ndarray,
-        classes: np.ndarray | None = None,
-        *,
-        layout: Layout | None = None,
-        cost: ArrayLike | None = None,
-        rescaling: str = "margin",
-        position_weight: ArrayLike | None = None,
-    ) -> BoundStructure:
-        """Combine this structure with true labels and costs.
+    @abstractmethod
+    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
+        """Return the highest-scoring labeling of each example.
 
         Parameters
         ----------
-        y : ndarray of shape (n_rows,)
-            True label of each row.
-        classes : ndarray of shape (n_labels,), optional
-            All labels, sorted; by default the labels in `y`.
-        layout : Layout, optional
-            Assignment of rows to examples; by default each row is an example.
-        cost : array-like of shape (n_labels, n_labels), optional
-            Misclassification costs, nonnegative with a zero diagonal. ``cost[i, j]`` is the cost of
-            label j if the true label is i, in sorted order. By default every wrong label costs 1.
-        rescaling : {"margin", "slack"}, default="margin"
-            Rescaling of the loss: with "slack" the cost also multiplies the score difference.
-        position_weight : array-like of shape (n_rows,), optional
-            Nonnegative factor of the costs of each row; by default 1.
+        potentials : ndarray of shape (n_rows, n_labels)
+            Score of each label at each row. Minus infinity forbids a label; infinity is not allowed. If
+            `budgets` is True, there may be a third axis of levels.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        layout : Layout
+            Assignment of rows to examples.
 
         Returns
         -------
-        BoundStructure
-            The structure with the labels, the layout and the costs.
-
-        Raises
-        ------
-        ValueError
-            If labels, layout, costs or weights are not valid.
+        Decoding
+            The best labelings.
         """
-        return self._bound(
-            self,
-            y,
-            classes,
-            layout=layout,
-            cost=cost,
-            rescaling=rescaling,
-            position_weight=position_weight,
-        )
+
+    def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
+        """Return whether the labeling of each example is allowed.
+
+        `check_structure` compares the results of `decode` with this method. By default all labelings are
+        allowed.
+
+        Parameters
+        ----------
+        labels, layout, n_labels : ndarray, Layout, int
+            Arguments of `features`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_blocks,)
+            True if the labeling is allowed.
+        """
+        return np.ones(len(layout), dtype=bool)
+
+    def n_pairwise(self, n_labels: int) -> int:
+        """Return the number of pairwise weights.
+
+        Parameters
+        ----------
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        int
+            Number of pairwise weights; 0 by default.
+        """
+        return 0
+
+    def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> Matrix:
+        """Return the features of each example's labeling.
+
+        The pairwise weights multiply these features.
+
+        Parameters
+        ----------
+        labels : ndarray of int of shape (n_rows,)
+            Label of each row.
+        layout : Layout
+            Assignment of rows to examples.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n_blocks, n_pairwise)
+            Features of the labelings.
+        """
+        return np.zeros((len(layout), 0))
+
+    def pairwise_score(
+        self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
+    ) -> np.ndarray:
+        """Return the pairwise part of each example's score.
+
+        Parameters
+        ----------
+        labels, pairwise, layout, n_labels : ndarray, ndarray, Layout, int
+            Arguments of `features` and `decode`.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks,)
+            ``features(labels, layout, n_labels) @ pairwise``.
+        """
+        scores: np.ndarray = self.features(labels, layout, n_labels) @ pairwise
+        return scores
+
+    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+        """Split the pairwise weights into named arrays.
+
+        Parameters
+        ----------
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays by name; by default all weights as "pairwise".
+        """
+        return {"pairwise": pairwise} if len(pairwise) else {}
+
+    # Optional: classes, functions of labels, and what is learned from labels.
 
     def check_classes(self, classes: np.ndarray) -> None:
         """Raise an error unless the structure supports these classes.
@@ -259,133 +324,7 @@ class Structure(ListedExamples, BaseEstimator, ABC):
             )
         return self
 
-    def relaxes(self, n_labels: int, layout: Layout) -> bool:
-        """Return True if `decode` maximizes over fractional labelings.
-
-        The loss is then the relaxed loss, and `Decoding.fractions` may be set. False by default.
-
-        Parameters
-        ----------
-        n_labels : int
-            Number of labels.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        bool
-            True if inference is relaxed for one of the examples.
-        """
-        return False
-
-    def n_pairwise(self, n_labels: int) -> int:
-        """Return the number of pairwise weights.
-
-        Parameters
-        ----------
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        int
-            Number of pairwise weights; 0 by default.
-        """
-        return 0
-
-    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """Split the pairwise weights into named arrays.
-
-        Parameters
-        ----------
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays by name; by default all weights as "pairwise".
-        """
-        return {"pairwise": pairwise} if len(pairwise) else {}
-
-    @abstractmethod
-    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        """Return the highest-scoring labeling of each example.
-
-        Parameters
-        ----------
-        potentials : ndarray of shape (n_rows, n_labels)
-            Score of each label at each row. Minus infinity forbids a label; infinity is not allowed. If
-            `budgets` is True, there may be a third axis of levels.
-        pairwise : ndarray of shape (n_pairwise,)
-            Pairwise weights.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        Decoding
-            The best labelings.
-        """
-
-    def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> Matrix:
-        """Return the features of each example's labeling.
-
-        The pairwise weights multiply these features.
-
-        Parameters
-        ----------
-        labels : ndarray of int of shape (n_rows,)
-            Label of each row.
-        layout : Layout
-            Assignment of rows to examples.
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        ndarray or CSR matrix of shape (n_blocks, n_pairwise)
-            Features of the labelings.
-        """
-        return np.zeros((len(layout), 0))
-
-    def pairwise_score(
-        self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
-    ) -> np.ndarray:
-        """Return the pairwise part of each example's score.
-
-        Parameters
-        ----------
-        labels, pairwise, layout, n_labels : ndarray, ndarray, Layout, int
-            Arguments of `features` and `decode`.
-
-        Returns
-        -------
-        ndarray of shape (n_blocks,)
-            ``features(labels, layout, n_labels) @ pairwise``.
-        """
-        scores: np.ndarray = self.features(labels, layout, n_labels) @ pairwise
-        return scores
-
-    def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-        """Return whether the labeling of each example is allowed.
-
-        `check_structure` compares the results of `decode` with this method. By default all labelings are
-        allowed.
-
-        Parameters
-        ----------
-        labels, layout, n_labels : ndarray, Layout, int
-            Arguments of `features`.
-
-        Returns
-        -------
-        ndarray of bool of shape (n_blocks,)
-            True if the labeling is allowed.
-        """
-        return np.ones(len(layout), dtype=bool)
+    # Optional: answers that are faster or tighter than the defaults, which call `decode`.
 
     def separate(
         self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
@@ -410,37 +349,6 @@ class Structure(ListedExamples, BaseEstimator, ABC):
             Labelings with the largest loss; `upper` is required and bounds the loss.
         """
         return default_separate(self, competitors, found, pairwise, layout)
-
-    def score(
-        self,
-        potentials: np.ndarray,
-        labels: np.ndarray,
-        pairwise: np.ndarray,
-        layout: Layout,
-        levels: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Return the score of a labeling of each block.
-
-        Parameters
-        ----------
-        potentials, labels, pairwise, layout : ndarray, ndarray, ndarray, Layout
-            Arguments of `decode` and `features`.
-        levels : ndarray of int of shape (n_rows,), optional
-            Level of each row; 0 by default.
-
-        Returns
-        -------
-        ndarray of shape (n_blocks,)
-            Scores.
-        """
-        if potentials.ndim == 3:
-            each = potentials[np.arange(len(labels)), labels, 0 if levels is None else levels]
-        else:
-            each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
-        scores = layout.sums(each)
-        if len(pairwise) == 0:
-            return scores
-        return scores + self.pairwise_score(labels, pairwise, layout, potentials.shape[1])
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
@@ -512,3 +420,256 @@ class Structure(ListedExamples, BaseEstimator, ABC):
             if no bound is known. None, the default, means that no bound is known for any example.
         """
         return None
+
+    def relaxes(self, n_labels: int, layout: Layout) -> bool:
+        """Return True if `decode` maximizes over fractional labelings.
+
+        The loss is then the relaxed loss, and `Decoding.fractions` may be set. False by default.
+
+        Parameters
+        ----------
+        n_labels : int
+            Number of labels.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        bool
+            True if inference is relaxed for one of the examples.
+        """
+        return False
+
+    # Optional: examples in the form of users; by default a list of blocks of rows.
+
+    def length(self, example: Any) -> int:
+        """Return the number of rows of a user-given example.
+
+        Parameters
+        ----------
+        example : object
+            One item of X.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
+        return int(example.shape[0]) if sp.issparse(example) else len(example)
+
+    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
+        """Convert user-given examples to rows and a layout.
+
+        By default X is a list with one block of rows per example.
+
+        Parameters
+        ----------
+        X : list
+            Blocks of rows, one per example.
+        reader : Reader
+            Converter of blocks to validated rows.
+
+        Returns
+        -------
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            Rows of all examples.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X is not valid. The message names the example.
+        """
+        blocks = as_blocks(X)
+        for i, block in enumerate(blocks):
+            if not hasattr(block, "__len__") or getattr(block, "shape", None) == ():
+                raise TypeError(
+                    f"X[{i}] must contain the rows of an example, got {type(block).__name__}: pass a "
+                    "single example as [x]"
+                )
+            if self.length(block) == 0:
+                raise ValueError(f"X[{i}] must have at least one row, got 0")
+        rows, lengths = reader.examples(blocks)
+        return rows, Layout.of_lengths(lengths)
+
+    def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
+        """Convert user-given labelings to one label per row.
+
+        Parameters
+        ----------
+        y : list of array-like
+            One sequence of labels per example.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Label of each row.
+        """
+        return flat_labels(y, layout.lengths)
+
+    def positions(self, layout: Layout, n_positions: int) -> Layout:
+        """Return the assignment of labeled positions to examples.
+
+        By default each row is a position.
+
+        Parameters
+        ----------
+        layout : Layout
+            Assignment of rows to examples, as returned by `read`.
+        n_positions : int
+            Total number of positions in all examples.
+
+        Returns
+        -------
+        Layout
+            Assignment of positions to examples.
+        """
+        return layout
+
+    def written_rows(self, rows: Matrix, layout: Layout) -> Any:
+        """Split rows, or other arrays with one item per row, by example.
+
+        Parameters
+        ----------
+        rows, layout : ndarray or CSR matrix, Layout
+            Results of `read`.
+
+        Returns
+        -------
+        list
+            Rows of each example. Subclasses may return another container.
+        """
+        return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
+
+    def written_examples(self, rows: Matrix, layout: Layout) -> Any:
+        """Split rows into examples in the form that `read` accepts.
+
+        Parameters
+        ----------
+        rows, layout : ndarray or CSR matrix, Layout
+            Results of `read`.
+
+        Returns
+        -------
+        list
+            Examples; by default the rows of each.
+        """
+        return self.written_rows(rows, layout)
+
+    def written(self, labels: np.ndarray, layout: Layout) -> Any:
+        """Split labels into user-facing labelings.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        list of ndarray
+            Labels of each example. Subclasses may return another container.
+        """
+        return np.split(labels, layout.starts[1:-1])
+
+    def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
+        """Draw a random layout for `check_structure`.
+
+        Parameters
+        ----------
+        lengths : list of int
+            Number of rows of each example.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        Layout
+            Layout of examples with these lengths.
+        """
+        return Layout.of_lengths(lengths)
+
+    # Not to be overridden.
+
+    def score(
+        self,
+        potentials: np.ndarray,
+        labels: np.ndarray,
+        pairwise: np.ndarray,
+        layout: Layout,
+        levels: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the score of a labeling of each block.
+
+        Parameters
+        ----------
+        potentials, labels, pairwise, layout : ndarray, ndarray, ndarray, Layout
+            Arguments of `decode` and `features`.
+        levels : ndarray of int of shape (n_rows,), optional
+            Level of each row; 0 by default.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks,)
+            Scores.
+        """
+        if potentials.ndim == 3:
+            each = potentials[np.arange(len(labels)), labels, 0 if levels is None else levels]
+        else:
+            each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
+        scores = layout.sums(each)
+        if len(pairwise) == 0:
+            return scores
+        return scores + self.pairwise_score(labels, pairwise, layout, potentials.shape[1])
+
+    def bind(
+        self,
+        y: np.ndarray,
+        classes: np.ndarray | None = None,
+        *,
+        layout: Layout | None = None,
+        cost: ArrayLike | None = None,
+        rescaling: str = "margin",
+        position_weight: ArrayLike | None = None,
+    ) -> BoundStructure:
+        """Combine this structure with true labels and costs.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+            True label of each row.
+        classes : ndarray of shape (n_labels,), optional
+            All labels, sorted; by default the labels in `y`.
+        layout : Layout, optional
+            Assignment of rows to examples; by default each row is an example.
+        cost : array-like of shape (n_labels, n_labels), optional
+            Misclassification costs, nonnegative with a zero diagonal. ``cost[i, j]`` is the cost of
+            label j if the true label is i, in sorted order. By default every wrong label costs 1.
+        rescaling : {"margin", "slack"}, default="margin"
+            Rescaling of the loss: with "slack" the cost also multiplies the score difference.
+        position_weight : array-like of shape (n_rows,), optional
+            Nonnegative factor of the costs of each row; by default 1.
+
+        Returns
+        -------
+        BoundStructure
+            The structure with the labels, the layout and the costs.
+
+        Raises
+        ------
+        ValueError
+            If labels, layout, costs or weights are not valid.
+        """
+        return self._bound(
+            self,
+            y,
+            classes,
+            layout=layout,
+            cost=cost,
+            rescaling=rescaling,
+            position_weight=position_weight,
+        )

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, refuse_masked
 from ..utils.parameters import brief, places_of
 from . import inference
-from .decodings import Competitors, Decoding, Layout, laid_out
+from .competitors import Competitors
+from .decodings import Decoding, Layout, laid_out
 from .third_party import checked
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from ..utils.matrices import Rows, first_best
 from ..utils.parameters import check_number
 from .base import Structure
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, LabelFunctions, Layout
+from .competitors import Competitors, LabelFunctions
+from .decodings import Decoding, Layout
 
 _ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, check_indices, refuse_masked, stack
-from .decodings import Layout
 
 # Iterable types that are not lists of items.
 NO_LIST = (str, bytes, dict, set, frozenset)
@@ -289,16 +289,16 @@ def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
     return numbers
 
 
-class Reader:
+class Reader(ABC):
     """Conversion of user-given examples to rows, as defined by the estimator."""
 
-    def __init__(
-        self,
-        examples: Callable[[Sequence[Any]], tuple[Matrix, np.ndarray]],
-        matrix: Callable[[Any], Matrix],
-    ) -> None:
-        self.examples = examples
-        self.matrix = matrix
+    @abstractmethod
+    def examples(self, blocks: Sequence[Any]) -> tuple[Matrix, np.ndarray]:
+        """Return the rows of all blocks, and the number of rows of each."""
+
+    @abstractmethod
+    def matrix(self, X: Any) -> Matrix:
+        """Return a matrix with one row for each example."""
 
 
 def kind_of(value: Any) -> str:
@@ -306,161 +306,3 @@ def kind_of(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     return f"a {type(value).__name__}"
-
-
-class ListedExamples:
-    """Conversion of user-given examples: by default one block of rows each.
-
-    A structure with another form of examples overrides these methods.
-    """
-
-    def length(self, example: Any) -> int:
-        """Return the number of rows of a user-given example.
-
-        Parameters
-        ----------
-        example : object
-            One item of X.
-
-        Returns
-        -------
-        int
-            Number of rows.
-        """
-        return int(example.shape[0]) if sp.issparse(example) else len(example)
-
-    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """Convert user-given examples to rows and a layout.
-
-        By default X is a list with one block of rows per example.
-
-        Parameters
-        ----------
-        X : list
-            Blocks of rows, one per example.
-        reader : Reader
-            Converter of blocks to validated rows.
-
-        Returns
-        -------
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            Rows of all examples.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If X is not valid. The message names the example.
-        """
-        blocks = as_blocks(X)
-        for i, block in enumerate(blocks):
-            if not hasattr(block, "__len__") or getattr(block, "shape", None) == ():
-                raise TypeError(
-                    f"X[{i}] must contain the rows of an example, got {type(block).__name__}: pass a "
-                    "single example as [x]"
-                )
-            if self.length(block) == 0:
-                raise ValueError(f"X[{i}] must have at least one row, got 0")
-        rows, lengths = reader.examples(blocks)
-        return rows, Layout.of_lengths(lengths)
-
-    def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """Convert user-given labelings to one label per row.
-
-        Parameters
-        ----------
-        y : list of array-like
-            One sequence of labels per example.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Label of each row.
-        """
-        return flat_labels(y, layout.lengths)
-
-    def positions(self, layout: Layout, n_positions: int) -> Layout:
-        """Return the assignment of labeled positions to examples.
-
-        By default each row is a position.
-
-        Parameters
-        ----------
-        layout : Layout
-            Assignment of rows to examples, as returned by `read`.
-        n_positions : int
-            Total number of positions in all examples.
-
-        Returns
-        -------
-        Layout
-            Assignment of positions to examples.
-        """
-        return layout
-
-    def written_rows(self, rows: Matrix, layout: Layout) -> Any:
-        """Split rows, or other arrays with one item per row, by example.
-
-        Parameters
-        ----------
-        rows, layout : ndarray or CSR matrix, Layout
-            Results of `read`.
-
-        Returns
-        -------
-        list
-            Rows of each example. Subclasses may return another container.
-        """
-        return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
-
-    def written_examples(self, rows: Matrix, layout: Layout) -> Any:
-        """Split rows into examples in the form that `read` accepts.
-
-        Parameters
-        ----------
-        rows, layout : ndarray or CSR matrix, Layout
-            Results of `read`.
-
-        Returns
-        -------
-        list
-            Examples; by default the rows of each.
-        """
-        return self.written_rows(rows, layout)
-
-    def written(self, labels: np.ndarray, layout: Layout) -> Any:
-        """Split labels into user-facing labelings.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_rows,)
-            Label of each row.
-        layout : Layout
-            Assignment of rows to examples.
-
-        Returns
-        -------
-        list of ndarray
-            Labels of each example. Subclasses may return another container.
-        """
-        return np.split(labels, layout.starts[1:-1])
-
-    def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
-        """Draw a random layout for `check_structure`.
-
-        Parameters
-        ----------
-        lengths : list of int
-            Number of rows of each example.
-        rng : numpy.random.Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        Layout
-            Layout of examples with these lengths.
-        """
-        return Layout.of_lengths(lengths)

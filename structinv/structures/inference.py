@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix
-from .decodings import Competitors, Decoding, Layout
+from .competitors import Competitors
+from .decodings import Decoding, Layout
 from .third_party import checked
 
 if TYPE_CHECKING:

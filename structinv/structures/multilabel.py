@@ -13,7 +13,8 @@ from sklearn.base import clone
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from .base import Structure
-from .decodings import Decoding, LabelFunctions, Layout
+from .competitors import LabelFunctions
+from .decodings import Decoding, Layout
 from .example_blocks import Reader, check_no_mask, kind_of
 
 

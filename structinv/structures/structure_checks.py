@@ -12,7 +12,8 @@ import numpy as np
 from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
-from .decodings import Competitors, Decoding, Layout
+from .competitors import Competitors
+from .decodings import Decoding, Layout
 from .inference import decoded
 from .third_party import checked
 

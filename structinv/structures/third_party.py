@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
-from .decodings import Competitors, Decoding, LabelFunctions, Layout
+from .competitors import Competitors, LabelFunctions
+from .decodings import Decoding, Layout
 
 if TYPE_CHECKING:
     from .base import Structure

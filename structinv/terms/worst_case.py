@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ..oracles.third_party import bind
 from ..spaces.base import NUMBERS_AT_ONCE, Element, Normals, Space
 from ..structures import Binary, Layout, Structure
 from ..structures.bound import BoundStructure
-from ..structures.decodings import Competitors, Decoding
+from ..structures.competitors import Competitors
+from ..structures.decodings import Decoding
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, stack
 from .objective import Term, check_weights, join
 from .planes import Planes
@@ -45,9 +46,12 @@ class ScenarioAnswer:
         else:
             rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
         by_level = [each.take(rows) for each in self.by_level]
-        return ScenarioAnswer(
-            self.competitors.take(rows), layout, by_level, self.chosen.take(rows, blocks)
-        )
+        places = {"labels": rows, "levels": rows, "fractions": rows}
+        each = {field.name: getattr(self.chosen, field.name) for field in fields(self.chosen)}
+        taken: dict[str, Any] = {
+            name: value[places.get(name, blocks)] for name, value in each.items() if value is not None
+        }
+        return ScenarioAnswer(self.competitors.take(rows), layout, by_level, Decoding(**taken))
 
 
 def scenarios_of(bound: BoundOracle, bound_structure: BoundStructure) -> list[tuple[BoundOracle, ...]]:
