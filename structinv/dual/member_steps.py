@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..spaces.atoms import AtomStore
 from ..spaces.kernel_space import Expansion
-from ..structures.decodings import Competitors
+from ..structures.competitors import Competitors
 from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix, in_threads
 from .base import in_runs
