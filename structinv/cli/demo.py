@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC, LinearSVC
 
@@ -17,7 +16,8 @@ from ..estimators import InvariantLinearSVC, InvariantSVC
 from ..inspection import security_curve
 from ..oracles import FDrop, InvarianceOracle, Rotations, Shifts
 from ..other_models import certify
-from .output import check_folder, say
+from ..utils.summaries import Table
+from .output import check_folder, print_text, say
 
 GUIDE = "https://structinv.github.io/structinv/quickstart.html"
 EDITS = 5
@@ -28,20 +28,18 @@ def run_demo(out: Path, console: Console) -> None:
     drawing = find_spec("matplotlib") is not None
     if drawing:
         check_folder(out)
-    table = Table(title="Accuracy of plain and robust models")
-    for name in ("data", "model", "no perturbation", "worst perturbation"):
-        table.add_column(name, justify="left" if name in ("data", "model") else "right")
+    rows = []
     with console.status("training on mail"):
         test = make_mail_like(shift=0.5, random_state=1)
         mail = _mail_models()
         for name, model in mail.items():
             worst = certify(model, FDrop(EDITS), *test).attacked_accuracy
-            table.add_row("mail", name, f"{model.score(*test):.1%}", f"{worst:.1%}")
-    table.add_section()
+            rows.append(("mail", name, f"{model.score(*test):.1%}", f"{worst:.1%}"))
     with console.status("training on digits"):
-        for row in _digit_rows():
-            table.add_row("digits", *row)
-    console.print(table)
+        rows += _digit_rows()
+    columns = ["data", "model", "no perturbation", "worst perturbation"]
+    table = Table("Accuracy of plain and robust models", columns, rows, left=(0, 1))
+    print_text(console, table.text())
     console.print(
         f"Mail: up to {EDITS} words are removed, from mails that are later than those of the training. "
         "Digits: shifts by one pixel and rotations by 10 degrees.",
@@ -55,11 +53,10 @@ def run_demo(out: Path, console: Console) -> None:
         edits = FDrop(EDITS)
         curve = security_curve(mail, *test, oracle=edits, n_changes=range(11), label="spam")
         curve.plot().figure_.savefig(out / "mail.png", dpi=150)
-    console.print(
+    print_text(
+        console,
         f"Open {out / 'mail.png'}, the detection of spam by the number of removed words; then train on "
         f"your own data: {GUIDE}",
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -71,8 +68,8 @@ def _mail_models() -> dict[str, Any]:
     return {"LinearSVC": plain.fit(X, y), "InvariantLinearSVC": robust.fit(X, y)}
 
 
-def _digit_rows() -> list[tuple[str, str, str]]:
-    """Return name, clean accuracy and accuracy under attack of kernel models of few digits."""
+def _digit_rows() -> list[tuple[str, str, str, str]]:
+    """Return data, name, clean accuracy and accuracy under attack of kernel models of few digits."""
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     oracle: InvarianceOracle = Shifts(1) | Rotations(degrees=[-10, 10])
@@ -83,6 +80,6 @@ def _digit_rows() -> list[tuple[str, str, str]]:
         model.fit(X[:100], y[:100])
         guesses = model.predict(members.reshape(-1, X.shape[1])).reshape(members.shape[:2])
         right = guesses == y[100:400, None]
-        clean = model.score(X[100:400], y[100:400])
-        rows.append((type(model).__name__, f"{clean:.1%}", f"{np.mean(right.all(axis=1)):.1%}"))
+        clean, worst = model.score(X[100:400], y[100:400]), np.mean(right.all(axis=1))
+        rows.append(("digits", type(model).__name__, f"{clean:.1%}", f"{worst:.1%}"))
     return rows

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from random import Random
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..utils.parameters import check_number
-
-Kind: TypeAlias = Literal["typo", "lower", "unseen"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -154,4 +152,4 @@ def _of_the_kind(letter: str, rng: Random) -> str:
     return drawn.upper() if letter.isupper() else drawn
 
 
-_CHANGES = dict(zip(get_args(Kind), (_typo, _lower, _unseen), strict=True))
+_CHANGES = {"typo": _typo, "lower": _lower, "unseen": _unseen}

@@ -334,8 +334,13 @@ def compare(
     """Return the perturbation sets of both sides, translated to a common origin."""
     # One pair first, since the sets of all rows may be slow.
     if len(X) > 1 or len(Y) > 1:
-        _compared(oracle, X[:1], Y[:1], sides, make).distances(slice(0, 1), slice(0, 1))
-    return _compared(oracle, X, Y, sides, make)
+        compare(oracle, X[:1], Y[:1], sides, make).distances(slice(0, 1), slice(0, 1))
+    check_sizes(X, Y)
+    right = make(oracle, Y)
+    if sides != "one":
+        return compare_regions(right if X is Y else make(oracle, X), right, sides)
+    step = _to_origin(right)
+    return Comparison(X + step, right.moved(step), sides, step)
 
 
 def compare_regions(left: Region, right: Region, sides: str) -> Comparison:
@@ -361,17 +366,6 @@ def check_sizes(X: np.ndarray, Y: np.ndarray) -> None:
 def _to_origin(region: Region) -> np.ndarray:
     centers = region.centers
     return (-np.mean(centers, axis=0, dtype=np.float64)).astype(centers.dtype)
-
-
-def _compared(
-    oracle: InvarianceOracle, X: np.ndarray, Y: np.ndarray, sides: str, make: Make
-) -> Comparison:
-    check_sizes(X, Y)
-    right = make(oracle, Y)
-    if sides != "one":
-        return compare_regions(right if X is Y else make(oracle, X), right, sides)
-    step = _to_origin(right)
-    return Comparison(X + step, right.moved(step), sides, step)
 
 
 def table(compared: Comparison, n: int, m: int, same: bool) -> np.ndarray:
