@@ -79,7 +79,7 @@ def test_both_routes_and_the_definition_agree(seed, n, exponents, intercept):
     root = rng.standard_normal((n, 3))
     gram, targets = root @ root.T, rng.standard_normal((n, 2))
     weights = rng.uniform(0.1, 3.0, n)
-    path = ridge_path(gram.copy(), targets, weights, alphas, intercept)
+    coefficients, intercepts, _ = ridge_path(gram.copy(), targets, weights, alphas, intercept)
     for number, alpha in enumerate(alphas):
         bordered = np.zeros((n + 1, n + 1))
         bordered[:n, :n] = gram + np.diag(alpha / weights)
@@ -89,8 +89,8 @@ def test_both_routes_and_the_definition_agree(seed, n, exponents, intercept):
             bordered[n, n] = 1.0
         solved = np.linalg.solve(bordered, np.vstack([targets, np.zeros(2)]))
         size = np.max(np.abs(solved))
-        np.testing.assert_allclose(path.coefficients[number], solved[:n], atol=1e-8 * size)
-        np.testing.assert_allclose(path.intercepts[number], solved[n], atol=1e-8 * size)
+        np.testing.assert_allclose(coefficients[number], solved[:n], atol=1e-8 * size)
+        np.testing.assert_allclose(intercepts[number], solved[n], atol=1e-8 * size)
 
 
 def test_scoring_says_what_the_best_alpha_is_best_at():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -187,19 +187,8 @@ SECONDS_BETWEEN_LINES = 3.0
 _PARTS = {"oracle": "FDrop(0)", "vectorizer": "TfidfVectorizer()"}
 
 
-class FittedAttributes:
-    """Types of the attributes of fitted estimators.
-
-    The class is not a dataclass, because fields would be parameters.
-    """
-
-    solution_: Solution
-    n_iter_: int
-    n_features_in_: int
-
-
 @dataclass(eq=False, repr=False)
-class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSupportMixin, BaseEstimator):
+class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that minimize an objective.
 
     The method `_fit` contains all steps of a fit. Subclasses implement:
@@ -225,6 +214,10 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
     checkpoint: str | PathLike[str] | None = None
     checkpoint_seconds: float = 120.0
     on_interrupt: str = "raise"
+
+    solution_: Solution = field(init=False)
+    n_iter_: int = field(init=False)
+    n_features_in_: int = field(init=False)
 
     # Keyword arguments of scikit-learn's `validate_data`.
     _rows: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}
@@ -282,7 +275,6 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
         with all_or_nothing(self) as learning:
             # 1. Parameters, rows and labels are checked before any work.
             self._check_parameters()
-            context = self._init_callback_context(max_subtasks=None)
             problem = self._read(X, y, sample_weight, **more)
 
             # 2. The objective, its solver, and the start from an earlier fit or a checkpoint.
@@ -301,7 +293,7 @@ class InvariantEstimator(FittedAttributes, ResourceEstimateMixin, CallbackSuppor
 
             # 3. Callbacks, which may request the model of an iteration.
             shown = problem.shown or (X, y, sample_weight)
-            task = FitTask(self, context, shown, learn)
+            task = FitTask(self, shown, learn)
             callbacks: list[Callable[[Progress], bool | None]] = [task] if task.has_callbacks else []
             callbacks += displays(type(self).__name__, self.verbose)
 

@@ -32,9 +32,6 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` print
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Replacement of scikit-learn's mixin before version 1.9."""
 
-        def _init_callback_context(self, **kwargs: Any) -> _NoContext:
-            return _NoContext()
-
     def _with_callbacks(method: Callable) -> Callable:
         return method
 
@@ -48,39 +45,26 @@ def with_callbacks(method: _Method) -> _Method:
     return cast(_Method, _with_callbacks(method))
 
 
-class _NoContext:
-    """Callback context without callbacks."""
-
-    def subcontext(self, **kwargs: Any) -> _NoContext:
-        return self
-
-    def call_on_fit_task_begin(self, **kwargs: Any) -> _NoContext:
-        return self
-
-    def call_on_fit_task_end(self, **kwargs: Any) -> bool:
-        return False
-
-
 class FitTask:
-    """Report of a fit and its iterations to scikit-learn's callbacks."""
+    """Report of a fit and its iterations to scikit-learn's callbacks, if there are any."""
 
     def __init__(
         self,
         estimator: Any,
-        context: Any,
         shown: tuple[Any, Any, Any],
         learn: Callable[[Any, Solution], None],
     ) -> None:
         X, y, sample_weight = shown
         self.estimator = estimator
-        self.context = context
         # Scorers receive the metadata as keyword arguments.
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self.data = {"X": X, "y": y, "metadata": metadata}
         self.learn = learn
-        self.has_callbacks = hasattr(estimator, "_skl_callbacks")
         self.ended = False
-        context.call_on_fit_task_begin(estimator=estimator, **self.data)
+        self.has_callbacks = hasattr(estimator, "_skl_callbacks")
+        if self.has_callbacks:
+            self.context = estimator._init_callback_context(max_subtasks=None)
+            self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
 
     def __call__(self, progress: Progress) -> bool:
         """Report an iteration; return True if the fit must end."""
@@ -97,7 +81,8 @@ class FitTask:
 
     def end(self) -> None:
         """Report the end of the fit."""
-        self._end(self.context, {})
+        if self.has_callbacks:
+            self._end(self.context, {})
 
     def _end(self, context: Any, attributes: Any) -> bool:
         return bool(

@@ -19,6 +19,7 @@ from .advice import warn_if_unexplained
 from .base import Problem
 from .fit_progress import labeled_alone
 from .inputs import as_labels, flat_rows, labels_equal, learn_shape, one_a_row
+from .regressor import InvariantRegressor
 from .representer_machine import RepresenterMachine
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
@@ -258,17 +259,4 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             return X, given, np.arange(len(given))
         return X, given, np.flatnonzero(~labels_equal(given, self.unlabeled))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the targets of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, in a form that `fit` supports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted targets.
-        """
-        return self._checked_scores(X)[:, 0]
+    predict = InvariantRegressor.predict

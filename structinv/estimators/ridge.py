@@ -210,7 +210,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             gram = self._gram(X, rows, used)
             targets = y.reshape(len(y), -1)[used]
 
-            def solve() -> RidgePath:
+            def solve() -> tuple[np.ndarray, ...]:
                 return ridge_path(gram, targets, weights[used], alphas, bool(self.fit_intercept))
 
             path = leaving_on_interrupt(solve)
@@ -308,14 +308,15 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         X: np.ndarray,
         given: np.ndarray,
         y: np.ndarray,
-        path: RidgePath,
+        path: tuple[np.ndarray, ...],
         used: np.ndarray,
         weights: np.ndarray | None,
     ) -> None:
         """Set the attributes from the solutions; `given` are the targets for scorers."""
         shape, own = y.shape[1:], None if weights is None else weights[used]
-        residuals = path.residuals.reshape(len(self.alphas_), len(used), *shape)
-        errors = np.average(path.residuals**2, axis=1, weights=own)
+        solved, intercepts, residuals = path
+        errors = np.average(residuals**2, axis=1, weights=own)
+        residuals = residuals.reshape(len(self.alphas_), len(used), *shape)
         self.leave_one_out_errors_ = errors.reshape(len(errors), *shape)
         if self.scoring is None:
             self.scores_ = -np.mean(errors, axis=1)
@@ -325,10 +326,10 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         best = int(first_best(self.scores_[None])[0])
         self.best_score_ = float(self.scores_[best])
         self.alpha_ = float(self.alphas_[best])
-        coefficients = np.zeros((len(X), path.coefficients.shape[2]))
-        coefficients[used] = path.coefficients[best]
+        coefficients = np.zeros((len(X), solved.shape[2]))
+        coefficients[used] = solved[best]
         self.dual_coef_ = coefficients.reshape(len(X), *shape)
-        self.intercept_ = _one_or_many(path.intercepts[best], shape)
+        self.intercept_ = _one_or_many(intercepts[best], shape)
         self.X_fit_ = np.empty((len(X), 0), dtype=X.dtype) if self.kernel_ is None else X
         predictions = np.empty(self.dual_coef_.shape)
         predictions[used] = y[used] - residuals[best]
@@ -410,31 +411,22 @@ _MOST_ROWS_AT_ONCE = 32_000
 _SQUARED_AT_ONCE = 2**22
 
 
-@dataclass(frozen=True)
-class RidgePath:
-    """Solutions for several alphas.
-
-    - `coefficients` (n_alphas, n, n_targets): coefficients of kernel functions
-    - `intercepts` (n_alphas, n_targets): constants
-    - `residuals` (n_alphas, n, n_targets): ``y_i - f(x_i)`` where f is fitted to all rows except i
-    """
-
-    coefficients: np.ndarray
-    intercepts: np.ndarray
-    residuals: np.ndarray
-
-
 def ridge_path(
     gram: np.ndarray, targets: np.ndarray, weights: np.ndarray, alphas: np.ndarray, intercept: bool
-) -> RidgePath:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimize ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` for all alphas.
+
+    Return the coefficients of kernel functions, the constants b, and the residuals ``y_i - f(x_i) - b``
+    of fits to all rows except i.
 
     With ``G = K + alpha W^-1`` and ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` the coefficients are
     ``c = P y``. Without an intercept, ``P = G^-1``. The residual of row i without row i is
     ``c_i / P_ii``, by block inversion of the bordered system. It is exact for any weights (Cawley and
     Talbot 2004).
 
-    Shapes: `gram` (n, n), `targets` (n, n_targets), `weights` (n,), `alphas` (n_alphas,).
+    Shapes: `gram` (n, n), `targets` (n, n_targets), `weights` (n,), `alphas` (n_alphas,); returns
+    `coefficients` (n_alphas, n, n_targets), `intercepts` (n_alphas, n_targets), `residuals` (n_alphas,
+    n, n_targets).
     """
     root = np.sqrt(weights)
     _check_symmetric(gram)
@@ -446,18 +438,8 @@ def ridge_path(
     found = None
     if len(alphas) <= FACTORS:
         found = _by_factors(gram, alphas, right, rounding)
+    # ``G^-1 [y, 1]`` and the diagonal of ``G^-1``, both scaled by root.
     solved, diagonals = found or _by_eigenvectors(gram, alphas, right, rounding)
-    return _path(root, right, solved, diagonals, intercept)
-
-
-def _path(
-    root: np.ndarray,
-    right: np.ndarray,
-    solved: np.ndarray,
-    diagonals: np.ndarray,
-    intercept: bool,
-) -> RidgePath:
-    """Compute all results from ``G^-1 [y, 1]`` and the diagonal of ``G^-1``, both scaled by root."""
     coefficients, of_ones = solved[:, :, :-1], solved[:, :, -1:]
     intercepts = np.zeros((len(solved), right.shape[1] - 1))
     if intercept:
@@ -465,11 +447,8 @@ def _path(
         intercepts = np.einsum("i,kit->kt", root, coefficients) / ones
         coefficients = coefficients - of_ones * intercepts[:, None]
         diagonals = diagonals - of_ones[:, :, 0] ** 2 / ones
-    return RidgePath(
-        coefficients * root[:, None],
-        intercepts,
-        coefficients / (diagonals * root)[:, :, None],
-    )
+    residuals = coefficients / (diagonals * root)[:, :, None]
+    return coefficients * root[:, None], intercepts, residuals
 
 
 def _by_factors(
