@@ -402,7 +402,7 @@ class TestTrustedTypes:
         bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "Combination", "Pair"}
-        bases |= {"ExampleMachine", "LabelingEstimator", "WholeExample"}
+        bases |= {"LabelingEstimator", "WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")
         # Stands for the rows of a program; models hold the oracle that was asked.

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..estimators import InvariantStructuredSVC
 from ..estimators.base import Problem
-from ..estimators.example_machine import Examples, read_examples
+from ..estimators.examples import Examples, label_factors, read_examples
 from ..estimators.fit_progress import with_callbacks
 from ..estimators.tokens import TokenVectorizer
 from ..oracles import InvarianceOracle
@@ -392,7 +392,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
             np.bincount(codes, np.concatenate([getattr(each, name) for each in parts]))
             for name in ("counts", "weights")
         )
-        factors = self._label_factors(classes, np.arange(len(classes)), counts)
+        factors = label_factors(self.class_weight, classes, np.arange(len(classes)), counts)
         self._check_weights(weights if factors is None else factors * weights)
         n_features = rows.shape[1] if vectorizer is None else vectorizer.n_columns_
         oracle = self._oracle_of(classes, None if names is None else list(names))

@@ -19,7 +19,7 @@ from ..utils.matrices import squared_lengths
 from ..utils.resources import check_memory
 from .advice import linear_functions
 from .base import InvariantEstimator, Problem
-from .example_machine import PLANES_OF_AN_EXAMPLE, solver_for
+from .examples import PLANES_OF_AN_EXAMPLE, solver_for
 from .fit_progress import with_callbacks
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,16 +27,19 @@ from ..utils.parameters import brief, check_integer
 from ..utils.resources import check_memory
 from .advice import linear_functions, warn_if_uninformative
 from .base import Problem
-from .example_machine import (
+from .examples import (
     PLANES_OF_AN_EXAMPLE,
-    ExampleMachine,
+    Examples,
     RowReader,
+    label_factors,
     length_of_rows,
+    read_examples,
     solver_for,
 )
 from .fit_progress import with_callbacks
-from .inputs import check_oracle_type
+from .inputs import check_oracle_type, for_oracle
 from .kernel_machine import check_cover, kernel_memory
+from .support_vectors import SupportVectorMachine
 from .tokens import TokenVectorizer
 
 COSTS = ("hamming", "mean_hamming")
@@ -48,7 +51,7 @@ WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
 
 
 @dataclass(eq=False, repr=False)
-class InvariantStructuredSVC(ExampleMachine):
+class InvariantStructuredSVC(SupportVectorMachine):
     """Structured support vector machine, trained on worst-case perturbations.
 
     It labels all rows of an example jointly, such as the tokens of a sentence. It minimizes::
@@ -232,6 +235,11 @@ class InvariantStructuredSVC(ExampleMachine):
     cache_mb: float = 1000
     n_hashed: int | None = None
 
+    structure_: Structure = field(init=False)
+    vectorizer_: TokenVectorizer | None = field(init=False)
+    classes_: np.ndarray = field(init=False)
+    coef_: np.ndarray = field(init=False)
+
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Self:
         """Train on the worst case over labelings and perturbations.
@@ -405,6 +413,14 @@ class InvariantStructuredSVC(ExampleMachine):
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
 
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    @property
+    def _parameters(self) -> np.ndarray:
+        return self._pairwise_
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("n_hashed", self.n_hashed, optional=True)
@@ -423,6 +439,135 @@ class InvariantStructuredSVC(ExampleMachine):
         if isinstance(self.cost, str) and self.cost not in COSTS:
             raise ValueError(f"cost must be one of {list(COSTS)} or a matrix, got {self.cost!r}")
         check_oracle_type(self.oracle).validate()
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
+        found = read_examples(self, X, y, sample_weight, position_weight)
+        check_some("sample_weight", found.weights, "example")
+        if found.position_weight is not None:
+            check_some("position_weight", found.position_weight, "position")
+        classes = self._classes(found.labels)
+        oracle = self._oracle_of(classes, found.names)
+        rows = self._for_oracle(found.rows, oracle)
+        codes = encode_labels(found.labels, classes)[1]
+        own = found.position_weights
+        of_rows = self.C * found.weights[found.layout.owners]
+        factors = label_factors(self.class_weight, classes, codes, of_rows)
+        self._check_weights(own if factors is None else factors[codes] * own)
+        learned = self._known(classes, rows.shape[1], found.names, found.vectorizer)
+        found = replace(found, rows=rows)
+        return self._of_examples(found, classes, factors, oracle, self.structure, learned)
+
+    def _classes(self, labels: np.ndarray) -> np.ndarray:
+        """Return the distinct labels; ValueError for fewer than two."""
+        classes = sorted_classes(labels)
+        if len(classes) < 2:
+            raise ValueError(
+                f"y must contain at least two classes, got one class: {classes.tolist()[0]!r}"
+            )
+        return classes
+
+    def _oracle_of(self, classes: np.ndarray, names: list[str] | None) -> InvarianceOracle:
+        """Return the oracle for rows with these labels and columns."""
+        oracle = check_oracle_type(self.oracle)
+        oracle.check_labels(classes)
+        return with_numbers(oracle, names)
+
+    def _check_weights(self, each: np.ndarray) -> None:
+        """Raise ValueError unless some position has a weight above 0."""
+        if not np.any(each > 0):
+            raise ValueError(
+                "the product of class_weight, position_weight and sample_weight must be above 0 for "
+                f"at least one position, got class_weight={self.class_weight!r}"
+            )
+
+    def _known(
+        self,
+        classes: np.ndarray,
+        n_features: int,
+        names: list[str] | None,
+        vectorizer: TokenVectorizer | None,
+    ) -> dict[str, Any]:
+        """Return attributes of the fitted estimator; names of an earlier fit are removed."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        learned = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
+        if names is not None:
+            learned["feature_names_in_"] = np.array(names, dtype=object)
+        return learned
+
+    def _of_examples(
+        self,
+        examples: Examples,
+        classes: np.ndarray,
+        factors: np.ndarray | None,
+        oracle: InvarianceOracle,
+        structure: Structure,
+        learned: dict[str, Any],
+    ) -> Problem:
+        """Return the problem for some or all examples.
+
+        Shapes: `classes` (n_labels,), `factors` (n_labels,).
+        """
+        layout, weights = examples.layout, np.ones(examples.layout.n_rows)
+        if examples.position_weight is not None:
+            weights *= examples.position_weight
+        if factors is not None:
+            weights *= factors[encode_labels(examples.labels, classes)[1]]
+        if isinstance(self.cost, str) and self.cost == "mean_hamming":
+            weights /= layout.lengths[layout.owners]
+        return Problem(
+            examples.rows,
+            examples.labels,
+            oracle,
+            structure,
+            self.C * examples.weights,
+            learned=learned,
+            classes=classes,
+            layout=layout,
+            cost=None if isinstance(self.cost, str) else self.cost,
+            position_weight=None if np.all(weights == 1.0) else weights,
+        )
+
+    def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
+        """Return checked rows in a form that oracle and kernel support."""
+        if sp.issparse(X) and not self._linear:
+            raise TypeError(
+                f"kernel={self.kernel!r} does not support sparse rows: pass each X[i] as a dense array"
+            )
+        return for_oracle(X, oracle, "each X[i] as a dense array")
+
+    def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
+        """Return checked rows with the features of `fit`, and their layout."""
+        of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
+        return self.structure.read(X, RowReader(self, True, of_tokens))
+
+    def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
+        """Return checked labels, as many per row as in `fit`."""
+        labels = self.structure_.read_labels(y, layout)
+        each = len(self.coef_ if self._linear else self.dual_coef_)
+        if self.structure_.one_row and len(labels) != each * len(layout):
+            given = len(labels) // len(layout)
+            raise ValueError(f"y must have {each} labels per row, as in fit, got {given}")
+        return labels
+
+    def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
+        """Return results of examples with rows, and an empty result for the others."""
+        if getattr(X, "dtype", None) == np.dtype(object) and X.ndim == 1:
+            X = list(X)
+        if not isinstance(X, (list, tuple)):
+            return answer(X)
+        lengths = [self._length(each) for each in X]
+        if all(lengths):
+            return answer(X)
+        if not any(lengths):
+            return [empty for _ in lengths]
+        found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
+        return [next(found) if length else empty for length in lengths]
+
+    def _length(self, example: Any) -> int:
+        """Return the number of rows of an example; 1 for objects that later raise an error."""
+        can_be_one = sp.issparse(example) or hasattr(example, "__len__")
+        return self.structure.length(example) if can_be_one else 1
 
     def _memory(self, X: Any, y: Any) -> float:
         reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)
@@ -486,10 +631,6 @@ class InvariantStructuredSVC(ExampleMachine):
         term: Any = objective.terms[0]
         structure: Structure = term.bound_structure.structure
         return structure
-
-    @property
-    def _parameters(self) -> np.ndarray:
-        return self._pairwise_
 
     def _predicted(self, X: Any) -> Any:
         rows, layout = self._known_examples(X)
