@@ -149,7 +149,7 @@ class RepresenterMachine(KernelMachine):
         self.support_vectors_ = f.atoms.points(used)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
 
-    def _forget_tables(self) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Release kernel values that are only needed in a fit."""
         representers: Any = self._representers_
         representers.forget()

@@ -195,12 +195,10 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         """Warn if the predictions are no better than a constant."""
-        try:
-            if solution.status in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
-                # Other fits have raised a ConvergenceWarning.
-                self._warn_if_unexplained(problem)
-        finally:
-            self._forget_tables()
+        if solution.status in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
+            # Other fits have raised a ConvergenceWarning.
+            self._warn_if_unexplained(problem)
+        super()._look_at(problem, objective, solution)
 
     def _warn_if_unexplained(self, problem: Problem) -> None:
         remedies = ["a larger C"]

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..functionals.representers import Representers
-from ..kernels.indefinite import min_eigenvalue, rounding_of
+from ..kernels.indefinite import MOST_ROWS, min_eigenvalue, rounding_of, spread_over
 from ..kernels.kernel_names import PrecomputedKernel
 from ..kernels.kernel_values import precision
 from ..oracles import InvarianceOracle
@@ -358,8 +358,6 @@ Model = TypeVar("Model", bound="SupportVectorMachine")
 POINTS = ("auto", "chosen", "moved")
 # Number of matrices (support vectors times points, single precision) in memory while points move.
 TABLES_AT_ONCE = 5
-# Maximum number of support vectors in the test of a kernel for negative eigenvalues.
-ATOMS_TESTED = 2000
 # Gaps of small objectives are relative to this fraction of the objective at zero.
 LEAST_SHARE = 1e-12
 
@@ -433,9 +431,7 @@ def _check_norm(model: SupportVectorMachine) -> None:
     """Raise ValueError if the kernel has an eigenvalue below 0 on the support vectors."""
     if model.kernel_.definite or not len(model.support_):
         return
-    atoms = model._atoms()
-    some = np.linspace(0, len(atoms) - 1, min(len(atoms), ATOMS_TESTED)).astype(int)
-    least, largest = min_eigenvalue(model.kernel_, atoms[some])
+    least, largest = min_eigenvalue(model.kernel_, spread_over(model._atoms(), MOST_ROWS))
     if least < -rounding_of(model.dual_coef_.dtype) * largest:
         raise ValueError(
             "compress requires a positive semi-definite kernel, but the eigenvalues of "

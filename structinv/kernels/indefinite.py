@@ -132,11 +132,11 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
     """
     plain, kernel = kernel, kernel.prepared(rows)
     if not plain.definite:
-        some = _spread_over(rows, _COMPARED)
+        some = spread_over(rows, _COMPARED)
         _warn_if_constant(kernel, some, f"{owner}: kernel {_name(plain)}")
     if kernel.definite:
         return kernel, kernel.min_eigenvalue
-    some = _spread_over(rows, MOST_ROWS)
+    some = spread_over(rows, MOST_ROWS)
     table = kernel_matrix(kernel, some, some)
     _warn_if_not_symmetric(table, f"{owner}: kernel {_name(plain)}")
     least, largest = _ends(table)
@@ -157,7 +157,7 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
     return kernel, least if known is None else known
 
 
-def _spread_over(rows: np.ndarray, most: int) -> np.ndarray:
+def spread_over(rows: np.ndarray, most: int) -> np.ndarray:
     """Return at most this number of evenly spaced rows."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)]
 

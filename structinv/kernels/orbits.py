@@ -94,7 +94,7 @@ class OrbitMean(CompositeKernel):
     array([[0.8341, 0.8341]])
     """
 
-    _caches = ("_changes", "_sides", "_bound", "_diagonals")
+    _caches = ("_made", "_bound", "_diagonals")
 
     def __init__(
         self, oracle: InvarianceOracle, kernel: Kernel, n_draws: int | None = None, random_state: int = 0
@@ -125,7 +125,7 @@ class OrbitMean(CompositeKernel):
         Changes
             The listed or drawn transformations with their weights.
         """
-        return self._changes_record(n_features).made
+        return self._orbit(n_features).made[0]
 
     def sides(self, n_features: int) -> tuple[Changes | None, Changes]:
         """Return the transformations of the left and of the right input.
@@ -142,11 +142,7 @@ class OrbitMean(CompositeKernel):
         right : Changes
             Transformations of the right input.
         """
-        return self._sides_by(self._changes_record(n_features), self.kernel.symmetry)
-
-    def _sides_by(self, known: Record, symmetry: str) -> tuple[Changes | None, Changes]:
-        # The key contains the transformations, because another thread may replace the record.
-        return self._record("_sides", (known, symmetry), lambda: _sides_of(known.made, symmetry)).made
+        return self._orbit(n_features).made[1:]
 
     def _record(self, name: str, key: Any, make: Callable[[], Any]) -> Record:
         """Return the record with this name, made again if its key differs."""
@@ -156,14 +152,19 @@ class OrbitMean(CompositeKernel):
             setattr(self, name, record)
         return record
 
-    def _changes_record(self, n_features: int) -> Record:
-        """Return the transformations with their parameters, which may change in place."""
+    def _orbit(self, n_features: int) -> Record:
+        """Return the transformations of a row, and those of the left and of the right input."""
+        symmetry = self.kernel.symmetry
+
+        def make() -> tuple[Changes, Changes | None, Changes]:
+            changes = averaged(self.oracle, n_features, self.n_draws, self.random_state)
+            if symmetry not in (ISOMETRIES, PERMUTATIONS):
+                return changes, changes, changes
+            return changes, *changes.sides(reordering=symmetry == PERMUTATIONS)
+
+        # Parameters may change in place.
         key = parameters_of((self.oracle, self.n_draws, self.random_state, n_features))
-        return self._record(
-            "_changes",
-            key,
-            lambda: averaged(self.oracle, n_features, self.n_draws, self.random_state),
-        )
+        return self._record("_made", (key, symmetry), make)
 
     def matrix(self, X, Y, norms=None):
         self.validate()
@@ -187,15 +188,15 @@ class OrbitMean(CompositeKernel):
 
     def _own_values(self, X: np.ndarray) -> np.ndarray:
         """Compute `diagonal` of validated rows."""
-        known, symmetry = self._changes_record(X.shape[1]), self.kernel.symmetry
+        known = self._orbit(X.shape[1])
         cache: RowCache = self.__dict__.setdefault("_diagonals", RowCache(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
         def make() -> np.ndarray:
-            values = mean_diagonal(self.kernel, X, *self._sides_by(known, symmetry))
+            values = mean_diagonal(self.kernel, X, *known.made[1:])
             return values.astype(X.dtype, copy=False)
 
-        return np.array(cache.get(X, (known, symmetry, parameters_of(self.kernel)), make))
+        return np.array(cache.get(X, (known, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
         if n_features is None:
@@ -206,8 +207,8 @@ class OrbitMean(CompositeKernel):
 
     def _norm_bound(self, n_features: int) -> float:
         """Return `Changes.norm_bound`, cached because it takes the matrices of all maps."""
-        known = self._changes_record(n_features)
-        record = self._record("_bound", known, lambda: known.made.norm_bound(n_features))
+        known = self._orbit(n_features)
+        record = self._record("_bound", known, lambda: known.made[0].norm_bound(n_features))
         return float(record.made)
 
 
@@ -309,9 +310,3 @@ class OrbitDistance(CompositeKernel):
     @property
     def _level(self):
         return 1.0
-
-
-def _sides_of(changes: Changes, symmetry: str) -> tuple[Changes | None, Changes]:
-    if symmetry not in (ISOMETRIES, PERMUTATIONS):
-        return changes, changes
-    return changes.sides(reordering=symmetry == PERMUTATIONS)
