@@ -84,7 +84,7 @@ def test_no_fit_ends_by_a_lost_stderr(case, name, monkeypatch):
 @of_each_stream
 def test_passes_over_blocks_and_warnings_do_not_end_a_fit(name, monkeypatch):
     lose(monkeypatch, name)
-    monkeypatch.setattr("structinv.estimators.base.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("structinv.estimators.fit_progress.SECONDS_BETWEEN_LINES", 0.0)
     X, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
     model = InvariantLinearSVC(max_seconds=0.01, tol=0.0, verbose=1, memory_limit="40MB")
     with warnings.catch_warnings():

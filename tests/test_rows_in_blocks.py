@@ -815,7 +815,7 @@ class TestProgress:
         settings = {"C": 0.1, "random_state": 0, "verbose": 1}
         InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
         assert "pass over the rows" not in capsys.readouterr().err
-        monkeypatch.setattr("structinv.estimators.base.SECONDS_BETWEEN_LINES", 0.0)
+        monkeypatch.setattr("structinv.estimators.fit_progress.SECONDS_BETWEEN_LINES", 0.0)
         InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
         lines = [line for line in capsys.readouterr().err.splitlines() if "pass over" in line]
         line = r"\[InvariantLinearSVC\] pass over the rows: \d+% done, about \d+ s left"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
 from os import PathLike
@@ -30,14 +30,14 @@ from ..terms.blockwise_term import BlockSizes, BlockwiseTerm
 from ..terms.worst_case import WorstMargin
 from ..utils.matrices import Matrix, Rows, independent
 from ..utils.parameters import brief, check_boolean, check_number
-from ..utils.printing import passes_shown_by, warn
+from ..utils.printing import warn
 from .advice import ResourceEstimateMixin, nothing_learned, scale_of_columns
 from .fit_progress import (
     CallbackSupportMixin,
     FitTask,
     all_or_nothing,
     displays,
-    pass_printer,
+    passes_shown,
     with_callbacks,
 )
 from .inputs import (
@@ -181,8 +181,6 @@ def check_two_classes(loss: str, n_classes: int) -> None:
         )
 
 
-# Interval of progress lines for passes over rows in blocks, with `verbose`.
-SECONDS_BETWEEN_LINES = 3.0
 # Parts of estimators that may be None, with an example.
 _PARTS = {"oracle": "FDrop(0)", "vectorizer": "TfidfVectorizer()"}
 
@@ -272,13 +270,16 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Self:
         """Fit; `more` are additional arguments per row, such as `position_weight`."""
+        name = type(self).__name__
         with all_or_nothing(self) as learning:
             # 1. Parameters, rows and labels are checked before any work.
             self._check_parameters()
             problem = self._read(X, y, sample_weight, **more)
 
             # 2. The objective, its solver, and the start from an earlier fit or a checkpoint.
-            checkpoint = self._opened_checkpoint()
+            checkpoint = None
+            if self.checkpoint is not None:
+                checkpoint = Checkpoint(self.checkpoint, float(self.checkpoint_seconds), name)
             objective = self._objective(problem)
             solver = self._solver(objective)
             start = self._start(objective, checkpoint)
@@ -295,10 +296,10 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             shown = problem.shown or (X, y, sample_weight)
             task = FitTask(self, shown, learn)
             callbacks: list[Callable[[Progress], bool | None]] = [task] if task.has_callbacks else []
-            callbacks += displays(type(self).__name__, self.verbose)
+            callbacks += displays(name, self.verbose)
 
             # 4. Minimize within the remaining time.
-            with self._passes_shown(), checkpoint or nullcontext():
+            with passes_shown(name, self.verbose), checkpoint or nullcontext():
                 solution = solve(
                     objective,
                     solver,
@@ -315,7 +316,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
                 advice = self._advice.get(solution.status, solution.advice)
                 is_table = self.__sklearn_tags__().input_tags.pairwise
                 warn(
-                    f"{type(self).__name__} ended with status '{solution.outcome}' after "
+                    f"{name} ended with status '{solution.outcome}' after "
                     f"{solution.iterations} iterations at a relative gap of "
                     f"{solution.relative_gap:.2g} (tol={self.tol:g}): {advice}"
                     f"{nothing_learned(objective, solution)}"
@@ -338,12 +339,6 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             task.end()
         return self
 
-    def _opened_checkpoint(self) -> Checkpoint | None:
-        """Return the checkpoint file of the parameters."""
-        if self.checkpoint is None:
-            return None
-        return Checkpoint(self.checkpoint, float(self.checkpoint_seconds), type(self).__name__)
-
     def _start(self, objective: Objective, checkpoint: Checkpoint | None) -> Start | None:
         """Return the start from a checkpoint or from the earlier fit; None to start from zero."""
         start = None if checkpoint is None else checkpoint.start(objective)
@@ -354,12 +349,6 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         if failed or not objective.space.accepts(earlier.f):
             return None
         return Start(earlier.f, earlier.dual_variables)
-
-    def _passes_shown(self) -> AbstractContextManager[None]:
-        """Return a context that prints progress of passes over rows in blocks, with `verbose`."""
-        if not self.verbose:
-            return nullcontext()
-        return passes_shown_by(pass_printer(type(self).__name__), SECONDS_BETWEEN_LINES)
 
     def _stop(self, used: float) -> StopRule:
         """Return the stopping rule of a run, after `used` seconds of the fit."""

@@ -59,8 +59,7 @@ class SolverExplanation:
         tables = (table.text() for table in self._tables())
         return "\n".join([self._title(), *tables, *self._notes()])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         tables = (table.html() for table in self._tables())

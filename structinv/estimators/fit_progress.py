@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
@@ -19,7 +19,10 @@ from ..solvers import Solution
 from ..solvers.loop import Interrupts, interrupts
 from ..solvers.stopping import Progress
 from ..utils.parameters import learned_attributes, restorer
-from ..utils.printing import print_line
+from ..utils.printing import passes_shown_by, print_line
+
+# Interval of progress lines for passes over rows in blocks.
+SECONDS_BETWEEN_LINES = 3.0
 
 Result = TypeVar("Result")
 
@@ -103,13 +106,15 @@ def labeled_alone(
     return X, y, sample_weight
 
 
-def pass_printer(name: str) -> Callable[[float, float], None]:
-    """Return a function that prints the progress of a pass over rows in blocks."""
+def passes_shown(name: str, verbose: int) -> AbstractContextManager[None]:
+    """Return a context that prints the progress of passes over rows in blocks, with `verbose`."""
+    if not verbose:
+        return nullcontext()
 
     def show(share: float, seconds: float) -> None:
         print_line(f"[{name}] pass over the rows: {share:.0%} done, about {seconds:.0f} s left")
 
-    return show
+    return passes_shown_by(show, SECONDS_BETWEEN_LINES)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from ..terms.penalty import FamilyFunctionals
 from ..utils.parameters import check_number
 from ..utils.resources import check_memory
 from .advice import named
-from .base import InvariantEstimator
+from .base import InvariantEstimator, Problem
 from .inputs import as_loss, name_of_part, shaped
 
 # Number of functions that a solver stores, for `estimate_memory`.
@@ -78,6 +78,21 @@ class KernelMachine(InvariantEstimator):
         kernel, learned["min_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
         return kernel
 
+    def _worst_case(self, problem: Problem, inputs: Any = None) -> WorstCase:
+        """Return the worst-case loss; raise MemoryError if its points exceed the free memory."""
+        term = problem.worst_case(inputs)
+        size = check_cover(term.bound, type(self).__name__)
+        # Kernel values are not included, since they can be computed again.
+        kept, _ = kernel_memory(
+            term.X, size, term.bound_structure.n_labels, 1e6 * self.cache_mb, term.n_outputs
+        )
+        advice = (
+            "use fewer perturbed samples or fewer rows, or decrease cache_mb, so that only support "
+            "vectors are stored"
+        )
+        check_memory(named(term.bound, size, len(term.X)), kept, advice)
+        return term
+
     def _parts(self, X: np.ndarray, given: Any) -> list[list[Part]]:
         """Return the parts of all families of functionals."""
         families = self._invariances().bound(X, self)
@@ -118,19 +133,6 @@ def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solu
     f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
     small, f = space.compacted(f)
     return small, replace(solution, f=f)
-
-
-def check_known(term: WorstCase, size: int, cache: float) -> None:
-    """Raise MemoryError if the points of a fit exceed the free memory.
-
-    Kernel values are not included, since they can be computed again.
-    """
-    kept, _ = kernel_memory(term.X, size, term.bound_structure.n_labels, cache, term.n_outputs)
-    advice = (
-        "use fewer perturbed samples or fewer rows, or decrease cache_mb, so that only support vectors "
-        "are stored"
-    )
-    check_memory(named(term.bound, size, len(term.X)), kept, advice)
 
 
 def kernel_memory(

@@ -33,7 +33,6 @@ from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,
     check_cover,
-    check_known,
     compacted,
     kernel_memory,
 )
@@ -112,8 +111,8 @@ class RepresenterMachine(KernelMachine):
         system, n_outputs = Representers(kernel, parts, cache_mb), problem.targets.shape[1]
         degree = 0 if self.bias else None
         space = RepresenterSpace(system, X.shape[1], n_outputs, free_degree=degree, cache_mb=cache_mb)
-        term = self._plain(problem, system) if self.oracle is None else self._worst(problem)
-        return Objective(space, [term, *invariances.penalties(system, 1, n_outputs)])
+        loss = self._plain(problem, system) if self.oracle is None else self._worst_case(problem)
+        return Objective(space, [loss, *invariances.penalties(system, 1, n_outputs)])
 
     def _labeled_functionals(self, problem: Problem) -> BoundFunctional:
         """Return the functionals of the losses; values of f at labeled rows by default."""
@@ -127,13 +126,6 @@ class RepresenterMachine(KernelMachine):
         loss = Affine(loss, targets) if loss.of_margins else Affine(loss, 1.0, targets)
         family = FamilyFunctionals(system, 0, n_outputs)
         return Penalty(family, loss, np.repeat(problem.weights, n_outputs))
-
-    def _worst(self, problem: Problem) -> Term:
-        """Return the worst-case hinge loss of labeled rows."""
-        term = problem.worst_case()
-        size = check_cover(term.bound, type(self).__name__)
-        check_known(term, size, 1e6 * self.cache_mb)
-        return term
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         space: Any = objective.space

@@ -41,7 +41,6 @@ from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,
     check_cover,
-    check_known,
     compacted,
     kernel_memory,
 )
@@ -103,9 +102,7 @@ class SupportVectorMachine(KernelMachine):
         return len(self.invariances) > 0
 
     def _objective(self, problem: Problem) -> Objective:
-        term = problem.worst_case(self._inputs(problem.rows))
-        size = check_cover(term.bound, type(self).__name__)
-        check_known(term, size, 1e6 * self.cache_mb)
+        term = self._worst_case(problem, self._inputs(problem.rows))
         kernel = self._trained_kernel(problem.rows, term.X, problem.learned)
         sizes, cache_mb = (term.X.shape[1], term.n_outputs), float(self.cache_mb)
         invariances = self._invariances()
@@ -163,10 +160,17 @@ class SupportVectorMachine(KernelMachine):
         self.compression_error_ = 0.0
 
     def _finish(self, objective: Objective) -> None:
-        """Compress the model to `max_support_vectors`."""
+        """Compress the model to `max_support_vectors`, and compute the value of its function."""
         if self.max_support_vectors is None or len(self.support_) <= self.max_support_vectors:
             return
-        smaller = compressed_with_value(self, objective, self.max_support_vectors)
+        smaller = self.compress(n_support=self.max_support_vectors)
+        space: Any = objective.space
+        value = objective.value(smaller._in(space)).upper
+        gap = value - smaller.solution_.dual
+        scale = max(value, LEAST_SHARE * objective.at_zero.upper)
+        smaller.solution_ = replace(
+            smaller.solution_, primal=value, gap=gap, relative_gap=gap / scale if scale > 0 else 0.0
+        )
         # One update, which Ctrl-C cannot interrupt.
         self.__dict__.update(learned_attributes(smaller))
 
@@ -381,19 +385,6 @@ def compressed(
     if moving and len(kept):
         places = moved_points(whole, places, int(max_iter))
     return _shortened(model, whole, kept, places, n_support is not None)
-
-
-def compressed_with_value(model: Model, objective: Objective, n_support: int) -> Model:
-    """Return a compressed copy whose solution has the value of the objective."""
-    smaller = model.compress(n_support=n_support)
-    space: Any = objective.space
-    value = objective.value(smaller._in(space)).upper
-    gap = value - smaller.solution_.dual
-    scale = max(value, LEAST_SHARE * objective.at_zero.upper)
-    smaller.solution_ = replace(
-        smaller.solution_, primal=value, gap=gap, relative_gap=gap / scale if scale > 0 else 0.0
-    )
-    return smaller
 
 
 def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_iter: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import comb
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -166,8 +166,11 @@ class Product(_Pair):
                 which, factor = (i + p, j + q), comb(i + p, i) * comb(j + q, j)
                 term = left_values * right_values
                 if factor > 1:
-                    term = _in_place(np.multiply, term, factor)
-                product[which] = _in_place(np.add, product[which], term) if which in product else term
+                    term *= factor
+                if which in product:
+                    product[which] += term
+                else:
+                    product[which] = term
         return product
 
 
@@ -207,9 +210,3 @@ class Scaled(_Pointwise):
     def _level(self):
         level = self.kernel._level
         return None if level is None else self.factor * level
-
-
-def _in_place(ufunc: np.ufunc, values: np.ndarray, other: Any) -> np.ndarray:
-    """Return ``ufunc(values, other)``, computed in place if the type of `values` permits it."""
-    fits = isinstance(values, np.ndarray) and np.result_type(values, other) == values.dtype
-    return ufunc(values, other, out=values if fits else None)
