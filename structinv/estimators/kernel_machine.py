@@ -185,14 +185,13 @@ class Invariances:
 
     def bound(self, X: np.ndarray, estimator: Any) -> list[BoundFunctional]:
         """Return the families, bound to the rows unless they are already bound."""
-        unbound = [
-            each if isinstance(each, BoundFunctional) else shaped(each, estimator, X)
-            for each in self.families
-        ]
-        for each in unbound:
-            warn_of_fill(each, X)
-        found = [each if isinstance(each, BoundFunctional) else each.bind(X) for each in unbound]
-        for own, family in zip(self.families, found, strict=True):
+        found = []
+        for own in self.families:
+            family = own
+            if not isinstance(own, BoundFunctional):
+                shaped_family = shaped(own, estimator, X)
+                warn_of_fill(shaped_family, X)
+                family = shaped_family.bind(X)
             if not isinstance(family, BoundFunctional):
                 raise TypeError(
                     f"{type(own).__name__}.bind must return a BoundFunctional, got "
@@ -205,6 +204,7 @@ class Invariances:
                     f"bound to {family.X.shape[1]} features: bind it again, or pass an unbound "
                     "Functional"
                 )
+            found.append(family)
         return found
 
     def penalties(self, representers: Representers, first: int, n_outputs: int) -> list[Penalty]:

@@ -21,7 +21,6 @@ from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
 from ..structures.example_blocks import check_some
-from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
@@ -426,8 +425,11 @@ class _VirtualSamples:
         if sp.issparse(self.bound.X):
             return self.bound.X[rows], rows, np.zeros_like(rows)
         members = self._members(rows, self.rng)
-        keep = np.ones(members.shape[:2], dtype=bool)
-        _mark_duplicates(members, keep)
+        keep = np.zeros(members.shape[:2], dtype=bool)
+        for copies, first in zip(members, keep, strict=True):
+            # Sums with 0 have equal bytes if they are equal: -0.0 becomes 0.0.
+            values = (copies + 0.0).view(f"V{copies.itemsize * copies.shape[1]}")
+            first[np.unique(values[:, 0], return_index=True)[1]] = True
         places, numbers = np.nonzero(keep)
         points = members.reshape(-1, members.shape[2]) if np.all(keep) else members[keep]
         return points, rows[places], numbers
@@ -440,18 +442,3 @@ class _VirtualSamples:
             drawn = self.bound.sample(rows, self.n_draws, rng)
             members = np.concatenate([X[rows][:, None], drawn], axis=1)
         return np.ascontiguousarray(members, dtype=X.dtype)
-
-
-@njit(cache=True, nogil=True)
-def _mark_duplicates(members, first):
-    """Set `first` to False for copies that equal an earlier one of the same row, (n, s, d)."""
-    n_rows, size, n_features = members.shape
-    for i in range(n_rows):
-        for j in range(1, size):
-            for other in range(j):
-                k = 0
-                while k < n_features and members[i, j, k] == members[i, other, k]:
-                    k += 1
-                if k == n_features:
-                    first[i, j] = False
-                    break

@@ -44,19 +44,6 @@ class DirectedRows(NamedTuple):
         """Return a slice of the rows."""
         return DirectedRows(self.stack.part(rows), self.numbers[rows])
 
-    def moved(self, step: np.ndarray) -> DirectedRows:
-        """Return the rows with a vector added."""
-        return DirectedRows(self.stack.moved(step), self.numbers)
-
-    def in_double(self) -> DirectedRows:
-        """Return the rows in double precision."""
-        return DirectedRows(self.stack.in_double(), self.numbers)
-
-    @property
-    def largest_square(self) -> float:
-        """The largest squared norm of a row."""
-        return float(np.max(self.stack.grams[:, 0, 0]))
-
 
 class DirectedKernel(Kernel):
     """A kernel of rows with directions; subclasses define directions and values."""
@@ -124,13 +111,12 @@ class DirectedKernel(Kernel):
         # Squared distances are differences of inner products, which lose fewer digits for centered rows.
         centers = right.stack.vectors[:, 0]
         step = (-np.mean(centers, axis=0, dtype=DOUBLE)).astype(centers.dtype)
-        right = right.moved(step)
-        left = right if same else left.moved(step)
-        far = max(left.largest_square, right.largest_square)
-        single = left.stack.vectors.dtype == right.stack.vectors.dtype == SINGLE
+        stacks = [rows.stack.moved(step) for rows in ([right] if same else [right, left])]
+        far = max(float(np.max(stack.grams[:, 0, 0])) for stack in stacks)
+        single = all(stack.vectors.dtype == SINGLE for stack in stacks)
         if not single or not far * self._sharpness(left, right) <= MOST_IN_SINGLE:
-            right = right.in_double()
-            left = right if same else left.in_double()
+            stacks = [stack.in_double() for stack in stacks]
+        right, left = right._replace(stack=stacks[0]), left._replace(stack=stacks[-1])
         out = np.empty((len(left.numbers), len(right.numbers)), dtype=dtype)
 
         def make(rows: slice, columns: slice) -> np.ndarray:
