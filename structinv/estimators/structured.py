@@ -269,13 +269,6 @@ class InvariantStructuredSVC(SupportVectorMachine):
             example.
         KeyboardInterrupt
             After Ctrl-C, with the best model so far, if ``on_interrupt="raise"``.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the fit ended before it reached `tol`. The message contains the status and a remedy.
-        UninformativeFitWarning
-            If the oracle allows perturbations so large that the fit learns almost nothing.
         """
         return self._fit(X, y, sample_weight, position_weight=position_weight)
 

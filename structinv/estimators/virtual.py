@@ -195,18 +195,20 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
             check_some("sample_weight", weights, "sample")
             self._check_classes(y, weights)
             oracle.check_labels(np.unique(y))
-            virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
+            bound = bind(oracle, X, y)
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+            size = _orbit_size(bound, self.n_draws)
             warn_of_fill(oracle, X)
             # libsvm omits rows without weight, which would shift the indices of support vectors.
             rows = self._chosen(X, y, weights, np.flatnonzero(weights), new_svc)
-            size = virtual.size
             needed = virtual_memory(len(rows), size, X.shape[1], X.dtype.itemsize)
             check_memory(
-                named(virtual.bound, size, len(rows)),
+                named(bound, size, len(rows)),
                 needed,
                 "use fewer transformations or fewer samples",
             )
-            points, origins, members = virtual.of(rows)
+            rng = np.random.default_rng(seed)
+            points, origins, members = _virtual_samples(bound, rows, self.n_draws, rng)
             svc = leaving_on_interrupt(lambda: new_svc().fit(points, y[origins], weights[origins]))
             self.svc_: SVC = svc
             self.classes_ = svc.classes_
@@ -221,7 +223,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         X = check_array(flat_rows(X), estimator=self, input_name="X", **_ROWS)
         X = self._prepare(X, oracle)
         labels = None if y is None else one_label_a_row(y, X.shape[0])
-        size = _VirtualSamples(bind(oracle, X, labels), self.n_draws, 0).size
+        size = _orbit_size(bind(oracle, X, labels), self.n_draws)
         entries = X.shape[1] if isinstance(X, np.ndarray) else 2 * X.nnz // max(X.shape[0], 1)
         n_virtual = X.shape[0] * size
         gram = min(1e6 * self.cache_mb, 4.0 * n_virtual**2) if self._native else 16.0 * n_virtual**2
@@ -401,44 +403,43 @@ class VirtualSupportVectorSVC(VirtualSVC):
         return heavy[np.sort(self.svc_plain_.support_)]
 
 
-class _VirtualSamples:
-    """Distinct transformed copies of rows; TypeError if the oracle cannot list or draw them."""
+def _orbit_size(bound: BoundOracle, n_draws: int) -> int:
+    """Return the maximum number of copies per row; TypeError if the oracle cannot list or draw them."""
+    if sp.issparse(bound.X):
+        return 1
+    try:
+        # One row and a separate generator raise before any training.
+        return _members(bound, np.array([0]), n_draws, np.random.default_rng(0)).shape[1]
+    except NotImplementedError as error:
+        name = type(bound.oracle).__name__
+        raise TypeError(
+            f"oracle must be finite or define the method sample, got {name}: {error}"
+        ) from error
 
-    def __init__(self, bound: BoundOracle, n_draws: int, random_state: Any) -> None:
-        self.bound = bound
-        self.n_draws = n_draws
-        self.rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        # Maximum number of copies per row. One row and a separate generator raise before any training.
-        self.size = 1
-        if sp.issparse(bound.X):
-            return
-        try:
-            self.size = self._members(np.array([0]), np.random.default_rng(0)).shape[1]
-        except NotImplementedError as error:
-            name = type(bound.oracle).__name__
-            raise TypeError(
-                f"oracle must be finite or define the method sample, got {name}: {error}"
-            ) from error
 
-    def of(self, rows: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """Return the copies, the row of each copy, and its number in the orbit of that row."""
-        if sp.issparse(self.bound.X):
-            return self.bound.X[rows], rows, np.zeros_like(rows)
-        members = self._members(rows, self.rng)
-        keep = np.zeros(members.shape[:2], dtype=bool)
-        for copies, first in zip(members, keep, strict=True):
-            # Sums with 0 have equal bytes if they are equal: -0.0 becomes 0.0.
-            values = (copies + 0.0).view(f"V{copies.itemsize * copies.shape[1]}")
-            first[np.unique(values[:, 0], return_index=True)[1]] = True
-        places, numbers = np.nonzero(keep)
-        points = members.reshape(-1, members.shape[2]) if np.all(keep) else members[keep]
-        return points, rows[places], numbers
+def _virtual_samples(
+    bound: BoundOracle, rows: np.ndarray, n_draws: int, rng: np.random.Generator
+) -> tuple[Matrix, np.ndarray, np.ndarray]:
+    """Return distinct copies of rows, the row of each copy, and its number in the orbit of that row."""
+    if sp.issparse(bound.X):
+        return bound.X[rows], rows, np.zeros_like(rows)
+    members = _members(bound, rows, n_draws, rng)
+    keep = np.zeros(members.shape[:2], dtype=bool)
+    for copies, first in zip(members, keep, strict=True):
+        # Sums with 0 have equal bytes if they are equal: -0.0 becomes 0.0.
+        values = (copies + 0.0).view(f"V{copies.itemsize * copies.shape[1]}")
+        first[np.unique(values[:, 0], return_index=True)[1]] = True
+    places, numbers = np.nonzero(keep)
+    points = members.reshape(-1, members.shape[2]) if np.all(keep) else members[keep]
+    return points, rows[places], numbers
 
-    def _members(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        X = self.bound.X
-        if self.bound.oracle.finite:
-            members = listed(self.bound).members(rows)
-        else:
-            drawn = self.bound.sample(rows, self.n_draws, rng)
-            members = np.concatenate([X[rows][:, None], drawn], axis=1)
-        return np.ascontiguousarray(members, dtype=X.dtype)
+
+def _members(bound: BoundOracle, rows: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Return all copies of rows, first the rows themselves, (n_rows, size, n_features)."""
+    X = bound.X
+    if bound.oracle.finite:
+        members = listed(bound).members(rows)
+    else:
+        drawn = bound.sample(rows, n_draws, rng)
+        members = np.concatenate([X[rows][:, None], drawn], axis=1)
+    return np.ascontiguousarray(members, dtype=X.dtype)
