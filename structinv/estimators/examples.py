@@ -1,4 +1,4 @@
-"""Examples of structured SVMs: reading and checks, weights of labels, choice of the solver."""
+"""Examples of structured SVMs: reading, weights of labels, choice of the solver."""
 
 from __future__ import annotations
 
@@ -162,9 +162,9 @@ def length_of_rows(term: Any) -> float:
 def label_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
 ) -> np.ndarray | None:
-    """Return the factor of each label by `class_weight`, (n_labels,); None if all are 1.
+    """Return the factor of each label by `class_weight`; None if all are 1.
 
-    Shapes: `classes` (n_labels,), `codes` (n,), `own` (n,).
+    Shapes: `classes` (n_labels,), `codes` (n,), `own` (n,); returns (n_labels,).
     """
     if class_weight is None:
         return None

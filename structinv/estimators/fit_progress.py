@@ -49,7 +49,7 @@ def with_callbacks(method: _Method) -> _Method:
 
 
 class FitTask:
-    """Report of a fit and its iterations to scikit-learn's callbacks, if there are any."""
+    """Report of a fit and its iterations to the callbacks of scikit-learn, if any."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ def labeled_alone(
 
 
 def passes_shown(name: str, verbose: int) -> AbstractContextManager[None]:
-    """Return a context that prints the progress of passes over rows in blocks, with `verbose`."""
+    """Return a context that prints the progress of passes over rows in blocks."""
     if not verbose:
         return nullcontext()
 
