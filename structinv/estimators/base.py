@@ -43,7 +43,6 @@ from .fit_progress import (
 from .inputs import (
     are_plain,
     as_labels,
-    check_checkpoint,
     check_on_interrupt,
     check_oracle_type,
     check_shape,
@@ -369,7 +368,9 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         check_on_interrupt(self.on_interrupt)
         check_boolean("warm_start", self.warm_start)
-        check_checkpoint(self.checkpoint, self.checkpoint_seconds)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, PathLike)):
+            raise TypeError(f"checkpoint must be a path or None, got {self.checkpoint!r}")
+        check_number("checkpoint_seconds", self.checkpoint_seconds, strict=True)
         names = ["auto", *self._solvers]
         known = isinstance(self.solver, str) and self.solver in names
         if not known and not isinstance(self.solver, Solver):

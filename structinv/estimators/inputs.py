@@ -496,13 +496,6 @@ def check_on_interrupt(value: Any) -> None:
         raise ValueError(f"on_interrupt must be one of {list(ON_INTERRUPT)}, got {value!r}")
 
 
-def check_checkpoint(path: Any, seconds: Any) -> None:
-    """Raise an error unless path and interval of a checkpoint are valid."""
-    if path is not None and not isinstance(path, (str, PathLike)):
-        raise TypeError(f"checkpoint must be a path or None, got {path!r}")
-    check_number("checkpoint_seconds", seconds, strict=True)
-
-
 def check_plane_tol(plane_tol: Any, solver: str | Solver) -> None:
     """Raise ValueError if the solver does not support a positive plane tolerance."""
     check_number("plane_tol", plane_tol)

@@ -361,14 +361,10 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
     Notes
     -----
-    **Warm start.** A fit with ``warm_start=True`` starts from the function of the previous fit and, if
-    that fit also had ``warm_start=True``, from its dual variables. They are clipped to the values that
-    the new problem allows, so the bounds are valid. Samples, labels and parameters may change. Dual
-    variables start at zero if the number of samples changes.
-
-    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with as many
-    samples and features. Otherwise `fit` raises ValueError. Parameters may change. The file has the best
-    function and the dual variables; `max_seconds` limits the sum of all runs.
+    **Warm starts and checkpoints.** A fit starts from the function of the previous fit or of the file,
+    and from its dual variables, clipped to the values that the new problem allows. Its bounds are valid.
+    Samples, labels and parameters may change, but a `checkpoint` requires as many samples and features.
+    The page :doc:`Long fits </guide/long_fits>` has the rules.
 
     **Probabilities.** Scores are not probabilities, even with ``loss="logistic"``, so there is no
     `predict_proba`. Use scikit-learn's `CalibratedClassifierCV`, as in the examples. Its probabilities

@@ -196,7 +196,10 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
                 ensure_min_samples=2,
             )
             X = rows if self._precomputed else independent(rows, X)
-            self._check_square(X)
+            if self._precomputed and X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    f"X must be square in fit with kernel='precomputed', got shape {X.shape}"
+                )
             given, weights = y, self._weights(sample_weight, X)
             y = _numbers(y)
             used = np.flatnonzero(weights)
@@ -261,10 +264,6 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             raise ValueError(
                 f"scoring must return one number per alpha, got {scores} from {self.scoring!r}"
             )
-
-    def _check_square(self, X: np.ndarray) -> None:
-        if self._precomputed and X.shape[0] != X.shape[1]:
-            raise ValueError(f"X must be square in fit with kernel='precomputed', got shape {X.shape}")
 
     def _weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
         weights = checked_weights(sample_weight, X)
