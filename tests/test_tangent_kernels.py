@@ -235,7 +235,7 @@ def test_tangents_are_cached_until_rows_or_parameters_change(kind):
     assert not np.allclose(kernel.matrix(X, X)[0, 1:], first[0, 1:])
     kernel.set_params(sigma=3.0)
     assert np.array_equal(kernel.matrix(X, X), clone(kernel).matrix(X, X))
-    assert "_rows" not in pickle.loads(pickle.dumps(kind(ORACLE).set_params(sigma=2.0))).__dict__
+    assert "_results" not in pickle.loads(pickle.dumps(kind(ORACLE).set_params(sigma=2.0))).__dict__
 
 
 @every_kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..oracles.arguments import real_rows
 from ..oracles.columns import with_numbers
 from ..utils import plugins
 from ..utils.parameters import check_integer, check_number, columns_of
-from .kernel_values import NOTHING, Norms, describe, is_real, kernel_matrix
+from .kernel_values import NOTHING, Norms, RowCache, describe, is_real, kernel_matrix
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
@@ -67,12 +68,19 @@ class Kernel(BaseEstimator, ABC):
     # Otherwise NumPy evaluates ``array * kernel`` entry by entry.
     __array_ufunc__ = None
     # Attributes that pickles leave out, because they are computed again.
-    _caches: ClassVar[tuple[str, ...]] = ()
+    _caches: ClassVar[tuple[str, ...]] = ("_results",)
+    # Number of cached results: for the training rows, and for the rows of the last call.
+    _most_results: ClassVar[int] = 2
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without caches."""
         state: dict[str, Any] = dict(super().__getstate__())
         return {name: value for name, value in state.items() if name not in self._caches}
+
+    def _cached(self, X: np.ndarray, key: Any, make: Callable[[], Any]) -> Any:
+        """Return a result for rows by a cache of the most recent arrays, as in `RowCache.get`."""
+        cache: RowCache = self.__dict__.setdefault("_results", RowCache(self._most_results))
+        return cache.get(X, key, make)
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range.

@@ -14,11 +14,9 @@ from ..utils.printing import warn
 from ..utils.resources import check_memory
 from .base import Kernel
 from .kernel_names import validate_kernel
-from .kernel_values import RowCache, check_rows, kernel_matrix, precision, same_precision
+from .kernel_values import check_rows, kernel_matrix, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square")
-# Number of cached arrays: the training rows and the rows of the last call.
-FEATURES = 2
 # Three matrices of all pairs: the kernel matrix, its eigenvectors, and the work space of `eigh`.
 _TABLES = 3
 # Eigenvalues take n^3 steps, so at most this many evenly spaced rows are checked.
@@ -208,8 +206,6 @@ class PSDCorrectedKernel(Kernel):
     definite = True
     min_eigenvalue: float
 
-    _caches = ("_kept",)
-
     def __init__(
         self, kernel: Kernel, rows: np.ndarray, root: np.ndarray, min_eigenvalue: float
     ) -> None:
@@ -252,11 +248,7 @@ class PSDCorrectedKernel(Kernel):
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         """Compute ``k_x' R`` of all rows, cached for the most recent arrays."""
-        cache: RowCache = self.__dict__.setdefault("_kept", RowCache(FEATURES))
-        features: np.ndarray = cache.get(
-            X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root
-        )
-        return features
+        return self._cached(X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root)
 
 
 def _ends(table: np.ndarray) -> tuple[float, float]:

@@ -19,7 +19,6 @@ from .kernel_names import validate_kernel
 from .kernel_values import (
     ISOMETRIES,
     PERMUTATIONS,
-    RowCache,
     check_rows,
     holds,
     precision,
@@ -29,8 +28,6 @@ from .orbit_tables import mean_diagonal, mean_table
 
 # Number of rounding errors in a squared distance, which is a difference of kernel values.
 ROUNDINGS = 8
-# Number of cached diagonals: landmarks of a model, and blocks of its rows.
-DIAGONALS = 64
 
 
 class OrbitMean(CompositeKernel):
@@ -94,7 +91,9 @@ class OrbitMean(CompositeKernel):
     array([[0.8341, 0.8341]])
     """
 
-    _caches = ("_made", "_bound", "_diagonals")
+    _caches = ("_results", "_made", "_bound")
+    # Diagonals of landmarks of a model, and of blocks of its rows.
+    _most_results = 64
 
     def __init__(
         self, oracle: InvarianceOracle, kernel: Kernel, n_draws: int | None = None, random_state: int = 0
@@ -189,14 +188,13 @@ class OrbitMean(CompositeKernel):
     def _own_values(self, X: np.ndarray) -> np.ndarray:
         """Compute `diagonal` of validated rows."""
         known = self._orbit(X.shape[1])
-        cache: RowCache = self.__dict__.setdefault("_diagonals", RowCache(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
         def make() -> np.ndarray:
             values = mean_diagonal(self.kernel, X, *known.made[1:])
             return values.astype(X.dtype, copy=False)
 
-        return np.array(cache.get(X, (known, parameters_of(self.kernel)), make))
+        return np.array(self._cached(X, (known, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
         if n_features is None:

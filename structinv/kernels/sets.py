@@ -13,11 +13,9 @@ from ..regions import Region
 from .base import Kernel
 from .indefinite import check_spectrum, psd_corrected
 from .kernel_names import validate_kernel
-from .kernel_values import RowCache, check_rows, describe, kernel_partials, precision, same_precision
+from .kernel_values import check_rows, describe, kernel_partials, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
-# Number of cached arrays: the training rows and the rows of the last call.
-REGIONS = 2
 
 
 class SetKernel(Kernel):
@@ -77,8 +75,6 @@ class SetKernel(Kernel):
            [1.   , 1.   , 0.044],
            [0.287, 0.044, 1.   ]])
     """
-
-    _caches = ("_regions",)
 
     def __init__(
         self,
@@ -150,11 +146,9 @@ class SetKernel(Kernel):
         return compare_regions(right if X is Y else self._region(X), right, sides)
 
     def _region(self, X: np.ndarray) -> Region:
-        cache: RowCache = self.__dict__.setdefault("_regions", RowCache(REGIONS))
         make = tangent_planes if self.sides == "tangent" else region_of
         key = parameters_of((self.oracle, self.sides == "tangent"))
-        region: Region = cache.get(X, key, lambda: make(self.oracle, X))
-        return region
+        return self._cached(X, key, lambda: make(self.oracle, X))
 
     def _refuse_spectrum(self) -> None:
         if self.spectrum is not None:

@@ -18,10 +18,8 @@ from ..utils.matrices import floating
 from ..utils.parameters import check_number
 from ..utils.resources import check_memory
 from .base import Kernel
-from .kernel_values import DOUBLE, SINGLE, RowCache, check_rows, precision, same_precision
+from .kernel_values import DOUBLE, SINGLE, check_rows, precision, same_precision
 
-# Number of cached arrays: the training rows and the rows of the last call.
-KEPT = 2
 # Exponents in float32 have a relative error of 1e-7. Those that may exceed this are float64.
 MOST_IN_SINGLE = 1e3
 # Smaller requests do not check the free memory.
@@ -49,7 +47,6 @@ class DirectedKernel(Kernel):
     """A kernel of rows with directions; subclasses define directions and values."""
 
     oracle: Any
-    _caches = ("_rows",)
 
     def validate(self, n_features: int | None = None) -> None:
         check_needs_no_label(as_oracle(self.oracle))
@@ -86,15 +83,13 @@ class DirectedKernel(Kernel):
 
     def _directed(self, X: np.ndarray) -> DirectedRows:
         """Return the rows with their directions, cached for the most recent arrays."""
-        cache: RowCache = self.__dict__.setdefault("_rows", RowCache(KEPT))
         key = parameters_of(tuple(self.get_params(deep=False).values()))
 
         def make() -> DirectedRows:
             with np.errstate(over="ignore", invalid="ignore"):
                 return self._checked(self._made(floating(X)), X.dtype)
 
-        directed: DirectedRows = cache.get(X, key, make)
-        return directed
+        return self._cached(X, key, make)
 
     def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
         """Return the rows; raise ValueError if their squared norms overflow."""
