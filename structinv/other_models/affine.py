@@ -111,45 +111,33 @@ class Affine:
             offset_sizes=None if self.offset_sizes is None else self.offset_sizes @ size.T,
         )
 
-    def scaled(self, factors: Any, before: Any = 0.0, after: Any = 0.0) -> Affine:
-        """Return scores of x if these are scores of ``(x - before) * factors + after``."""
-        given = factors, before, after
-        factors, before, after = (np.broadcast_to(each, self.n_features) for each in given)
-        coef, size = self.coef * factors, self.coef_size * np.abs(factors)
+    def mapped(self, matrix: Matrix, before: Any = 0.0, after: Any = 0.0) -> Affine:
+        """Return scores of x if these are scores of ``(x - before) @ matrix.T + after``."""
+        coef = np.asarray(self.coef @ matrix)
+        size = np.asarray(self.coef_size @ abs(matrix))
+        before, after = np.broadcast_to(before, coef.shape[1]), np.broadcast_to(after, self.n_features)
+        reasons = None
+        if self.reasons is not None:
+            reasons = np.full(coef.shape[1], "", dtype=object)
+            entries = sp.coo_matrix(matrix[self.fixed])
+            reasons[entries.col] = self.reasons[self.fixed][entries.row]
         return self._before(
             coef=coef,
             intercept=self.intercept - coef @ before + self.coef @ after,
             coef_size=size,
             intercept_size=self.intercept_size + size @ np.abs(before) + self.coef_size @ np.abs(after),
-        )
-
-    def projected(self, components: Matrix, center: Any = 0.0) -> Affine:
-        """Return scores of x if these are scores of ``(x - center) @ components.T``."""
-        coef, size = self.coef @ components, self.coef_size @ np.abs(components)
-        center = np.broadcast_to(center, coef.shape[1])
-        reasons = None
-        if self.reasons is not None:
-            reasons = np.full(coef.shape[1], "", dtype=object)
-            for output in np.flatnonzero(self.fixed):
-                reasons[np.ravel(abs(components[[output]]).sum(axis=0)) > 0] = self.reasons[output]
-        return self._before(
-            coef=np.asarray(coef),
-            intercept=self.intercept - coef @ center,
-            coef_size=np.asarray(size),
-            intercept_size=self.intercept_size + size @ np.abs(center),
             reasons=reasons,
         )
 
+    def scaled(self, factors: Any, before: Any = 0.0, after: Any = 0.0) -> Affine:
+        """Return scores of x if these are scores of ``(x - before) * factors + after``."""
+        factors = np.broadcast_to(factors, self.n_features)
+        return self.mapped(sp.diags_array(factors, format="csr"), before, after)
+
     def spread(self, places: np.ndarray, n_features: int) -> Affine:
         """Return scores of x if these are scores of ``x[places]``."""
-        coef = np.zeros((len(self.coef), n_features), dtype=self.coef.dtype)
-        size, reasons = np.zeros(coef.shape), None
-        np.add.at(coef.T, places, self.coef.T)
-        np.add.at(size.T, places, self.coef_size.T)
-        if self.reasons is not None:
-            reasons = np.full(n_features, "", dtype=object)
-            reasons[places[self.fixed]] = self.reasons[self.fixed]
-        return self._before(coef=coef, coef_size=size, reasons=reasons)
+        parts = np.ones(len(places), self.coef.dtype), places, np.arange(len(places) + 1)
+        return self.mapped(sp.csr_matrix(parts, (len(places), n_features)))
 
     def part(self, features: Any) -> Affine:
         """Return the part of the scores that some features contribute, without constants."""

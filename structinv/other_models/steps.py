@@ -180,11 +180,11 @@ def _principal_components(scores: Affine, step: Any) -> Affine:
         # scikit-learn divides by this scale, with this lower bound.
         scale = np.sqrt(step.explained_variance_)
         components = components / np.maximum(scale, np.finfo(scale.dtype).eps)[:, None]
-    return scores.projected(components, step.mean_)
+    return scores.mapped(components, step.mean_)
 
 
 def _projection(scores: Affine, step: Any) -> Affine:
-    return scores.projected(step.components_)
+    return scores.mapped(step.components_)
 
 
 def _tfidf(scores: Affine, step: Any) -> Affine:
