@@ -82,7 +82,7 @@ class Group:
         return self.recipe.term(self.block)
 
     def plane(self, f: Element) -> tuple[np.ndarray, float, float, float]:
-        """Return normal and offset of the plane at `f`, and upper bound and attained value."""
+        """Return the plane at `f`: normal, offset, upper bound and attained value."""
         planes = self.term.plane_of_sum(self.space, f)
         normal = self.space.combine(planes.normals, np.ones(1))
         return normal, float(planes.offsets[0]), float(planes.upper[0]), float(planes.plane_values[0])

@@ -152,14 +152,13 @@ class Responses:
 
     def _multiply(self, rows: Matrix, offset: int, part: slice, use: Use) -> None:
         table = self._table(part, rows.dtype)
+        columns = np.ascontiguousarray(table.T) if sp.issparse(rows) else table.T
         step = max(1, PRODUCTS // len(table))
-        products_of = _products_csr(table) if sp.issparse(rows) else _products_dense(table)
 
         def work(portion: slice) -> None:
-            multiply = products_of()
             for first in range(portion.start, portion.stop, step):
                 last = min(first + step, portion.stop)
-                use(slice(offset + first, offset + last), part, multiply(rows[first:last]))
+                use(slice(offset + first, offset + last), part, products(rows[first:last], columns))
 
         n = rows.shape[0]
         with one_blas_thread():
@@ -211,28 +210,6 @@ class Responses:
                 use(rows, every, values[portion])
 
             in_threads(work, len(members), values.size)
-
-
-def _products_dense(table: np.ndarray) -> Callable[[], Callable[[np.ndarray], np.ndarray]]:
-    """Return a factory for functions from rows to products; each thread calls it once."""
-
-    def products_of() -> Callable[[np.ndarray], np.ndarray]:
-        buffer: list[np.ndarray] = []
-
-        def multiply(rows: np.ndarray) -> np.ndarray:
-            # One allocation for all blocks; the first is the largest.
-            if not buffer:
-                buffer.append(np.empty((len(rows), len(table)), dtype=table.dtype))
-            return np.matmul(rows, table.T, out=buffer[0][: len(rows)])
-
-        return multiply
-
-    return products_of
-
-
-def _products_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarray]]:
-    columns = np.ascontiguousarray(table.T)
-    return lambda: lambda rows: products(rows, columns)
 
 
 def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) -> np.ndarray:
@@ -391,13 +368,7 @@ def _mean_steps(values, weights, thresholds, first, features):
             for j in range(n_templates):
                 value = values[i, k * n_templates + j]
                 # Count the value at the first threshold that is not below it. Cumulative sums follow.
-                low, high = 0, bins
-                while low < high:
-                    middle = (low + high) // 2
-                    if thresholds[j, middle] < value:
-                        low = middle + 1
-                    else:
-                        high = middle
+                low = np.searchsorted(thresholds[j], value)
                 if low < bins and j * bins + low < n_columns:
                     features[i, first + j * bins + low] += weights[k]
         for column in range(n_columns):
