@@ -16,7 +16,7 @@ from ..terms.objective import OutOfTime, Term
 from ..terms.planes import Planes, WorkingSet
 from ..utils.matrices import ALL_ROWS, Rows
 from .cluster import Call, Cluster, is_late
-from .group import Response, pack, plane, respond, value
+from .group import Response, pack, plane, respond, unpack, value
 
 # Number of rounds without a response after which a group moves to another worker.
 MOST_ROUNDS_LATE = 10
@@ -63,7 +63,7 @@ class PartitionedTerm(Term):
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         packed, *numbers = zip(*self.cluster.all_of(plane, pack(f)), strict=True)
-        normals = np.stack([each.written(len(f)) for each in packed])
+        normals = np.stack([unpack(each) for each in packed])
         offsets, upper, attained = (np.array(each) for each in numbers)
         return Planes(normals[blocks], offsets[blocks], upper[blocks], attained[blocks])
 
@@ -209,8 +209,7 @@ class MultiCutBundle(Solver):
     def _add(self, state: BundleState, responses: list[Response]) -> None:
         """Add the new planes, and maximize the dual over all planes."""
         bundle = state.bundle
-        size = len(state.f)
-        normals = np.stack([normal for response in responses for normal in response.normals(size)])
+        normals = np.stack([unpack(each) for response in responses for each in response.normals])
         offsets = np.array([offset for response in responses for offset in response.offsets])
         blocks = np.repeat([response.number for response in responses], 2)
         highest, _ = bundle.block_values(state.f)

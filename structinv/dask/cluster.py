@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from dask.sizeof import sizeof
 from distributed import Client, Future, KilledWorker, get_client, wait
 
 # Seconds between two checks of the clock and of the workers.
@@ -197,7 +198,7 @@ class Cluster:
 
     async def _sent(self, argument: Any, worker: str) -> Any:
         """Return the argument of a task; large ones are sent to each worker once."""
-        if getattr(argument, "nbytes", 0) < BYTES_OF_A_TASK:
+        if sizeof(argument) < BYTES_OF_A_TASK:
             return argument
         key, sending = (id(argument), worker), self._sending
         if key not in sending:

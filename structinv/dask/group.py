@@ -6,8 +6,10 @@ import threading
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..dual import DualState, dual_state
 from ..spaces.base import Element
@@ -15,6 +17,7 @@ from ..terms import WorstCase
 from ..utils.matrices import ALL_ROWS
 from .partition import Block, Recipe
 
+Packed: TypeAlias = np.ndarray | sp.csr_matrix
 # Bytes of one nonzero value with its position.
 BYTES_OF_ENTRY = 12
 # Gap at which the sweeps of a round end, relative to that of the first sweep.
@@ -23,37 +26,17 @@ ENOUGH = 0.5
 ROWS_TO_COMPILE = 8
 
 
-@dataclass(frozen=True)
-class PackedVector:
-    """Vector in a compact form.
-
-    - `values` (m,): values
-    - `places` (m,): positions of the values; by default `values` is the whole vector
-    """
-
-    values: np.ndarray
-    places: np.ndarray | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes of the compact form."""
-        return self.values.nbytes + (0 if self.places is None else self.places.nbytes)
-
-    def written(self, size: int) -> np.ndarray:
-        """Return the vector of `size` numbers as a new array."""
-        if self.places is None:
-            return self.values.copy()
-        whole = np.zeros(size)
-        whole[self.places] = self.values
-        return whole
+def pack(vector: np.ndarray) -> Packed:
+    """Return a vector, or a CSR matrix of one row if that takes less memory."""
+    if BYTES_OF_ENTRY * np.count_nonzero(vector) >= vector.nbytes:
+        return vector
+    return sp.csr_matrix(vector)
 
 
-def pack(vector: np.ndarray) -> PackedVector:
-    """Convert a vector to its compact form."""
-    places = np.flatnonzero(vector)
-    if BYTES_OF_ENTRY * len(places) >= vector.nbytes:
-        return PackedVector(vector)
-    return PackedVector(vector[places], places.astype(np.int32))
+def unpack(vector: Packed) -> np.ndarray:
+    """Return a packed vector as a new array."""
+    unpacked: np.ndarray = vector.copy() if isinstance(vector, np.ndarray) else vector.toarray()[0]
+    return unpacked
 
 
 class Group:
@@ -106,8 +89,7 @@ class Response:
     """Two cutting planes of a group: ``offset - <normal, g> <= loss(g)`` for all g.
 
     - `number`: number of the group
-    - `touching, standing`: normals of the plane at the given weights, and of the plane after local
-      sweeps
+    - `normals`: that of the plane at the given weights, and of the plane after local sweeps
     - `offsets`: offsets of both planes
     - `upper, attained`: upper bound and attained value of the loss at the given weights
     - `rows`: number of rows passed to an oracle
@@ -116,18 +98,13 @@ class Response:
     """
 
     number: int
-    touching: PackedVector
-    standing: PackedVector
+    normals: tuple[Packed, Packed]
     offsets: tuple[float, float]
     upper: float
     attained: float
     rows: int
     anew: bool
     late: bool = False
-
-    def normals(self, size: int) -> list[np.ndarray]:
-        """Return both normals as arrays of `size` numbers."""
-        return [self.touching.written(size), self.standing.written(size)]
 
 
 def prepare(group: Group) -> None:
@@ -139,9 +116,7 @@ def prepare(group: Group) -> None:
     group.term  # noqa: B018
 
 
-def respond(
-    group: Group, f: PackedVector, share: PackedVector, sweeps: int, sigma: float, seed: int
-) -> Response:
+def respond(group: Group, f: Packed, share: Packed, sweeps: int, sigma: float, seed: int) -> Response:
     """Return two planes of a group: the one at `f`, and the one after local sweeps.
 
     The sweeps continue from the dual variables on this worker, or from zero. The task can run again on
@@ -152,14 +127,13 @@ def respond(
     - `sigma`: amplification of the group's own updates in its sweeps
     - `seed`: seed of the order of rows
     """
-    size = group.space.size
-    around = f.written(size)
+    around = unpack(f)
     with group.lock:
         touching, touches, upper, attained = group.plane(around)
         rows = group.term.rows_of(ALL_ROWS)
         anew = group.state is None
         state = group.state or group.begin(sigma, [seed, group.number])
-        around += np.asarray(state.combination()) - sigma * share.written(size)
+        around += np.asarray(state.combination()) - sigma * unpack(share)
         first = np.inf
         for k in range(sweeps):
             gap, visited = state.sweep(around)
@@ -168,17 +142,17 @@ def respond(
                 break
         standing = np.asarray(state.combination()) / sigma
         offset = float(state.offset / sigma)
-    planes = pack(touching), pack(standing), (touches, offset)
-    return Response(group.number, *planes, upper, attained, rows, anew)
+    normals = pack(touching), pack(standing)
+    return Response(group.number, normals, (touches, offset), upper, attained, rows, anew)
 
 
-def plane(group: Group, f: PackedVector) -> tuple[PackedVector, float, float, float]:
+def plane(group: Group, f: Packed) -> tuple[Packed, float, float, float]:
     """Return a group's plane at `f`: normal, offset, bound and attained value."""
-    normal, *numbers = group.plane(f.written(group.space.size))
+    normal, *numbers = group.plane(unpack(f))
     offset, upper, attained = numbers
     return pack(normal), offset, upper, attained
 
 
-def value(group: Group, f: PackedVector) -> tuple[float, float]:
+def value(group: Group, f: Packed) -> tuple[float, float]:
     """Return upper bound and attained value of a group's losses at `f`."""
-    return group.term.total(group.space, f.written(group.space.size))
+    return group.term.total(group.space, unpack(f))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Self
 
 import dask.bag
@@ -71,10 +72,10 @@ class ExampleBlock(Block):
         return np.ones(len(self.y)) if self.position_weight is None else self.position_weight
 
     @property
-    def columns(self) -> list[str] | None:
-        """Names of the columns of tokens, or None."""
+    def columns(self) -> list[str]:
+        """Names of the columns of tokens; none for rows of numbers and hashed tokens."""
         vocabulary = None if self.vectorizer is None else self.vectorizer.vocabulary_
-        return None if vocabulary is None else list(vocabulary)
+        return [] if vocabulary is None else list(vocabulary)
 
     @property
     def nbytes(self) -> int:
@@ -100,11 +101,10 @@ class ExampleBlock(Block):
 
     def ready(self, recipe: Recipe) -> ExampleBlock:
         """Return the block with the joint columns of all partitions."""
-        learned, columns = recipe.learned, self.columns
-        block = replace(self, vectorizer=None)
-        if columns is None or learned.vocabulary is None:
+        block, vocabulary = replace(self, vectorizer=None), recipe.learned.vocabulary
+        if vocabulary is None:
             return block
-        return replace(block, X=with_columns(self.X, columns, learned.vocabulary))
+        return replace(block, X=with_columns(self.X, self.columns, vocabulary))
 
     def examples(self, X: Matrix) -> Examples:
         """Return the examples, with rows in the form of the oracle."""
@@ -194,12 +194,6 @@ def check_consistent(structure: Structure, widths: Sequence[int], summaries: Seq
         raise ValueError(f"X and y must have the same number of {what} in all partitions, got {sizes}")
 
 
-def joint_labels(summaries: Sequence[Summary]) -> np.ndarray:
-    """Concatenate the labels of all partitions."""
-    sizes = np.array([len(each.classes) for each in summaries])
-    return flat_labels([each.classes for each in summaries], sizes)
-
-
 def joint_vectorizer(
     n_hashed: int | None, rows: DistributedRows, summaries: Sequence[Summary]
 ) -> TokenVectorizer | None:
@@ -210,14 +204,8 @@ def joint_vectorizer(
     if len(kinds) > 1:
         raise TypeError("X must have tokens with named features in all partitions, or in no partition")
     vectorizer = TokenVectorizer(n_hashed)
-    vectorizer.learn([] if n_hashed is not None else rows.reduced(columns_of, joint_columns))
+    vectorizer.learn([] if n_hashed is not None else rows.reduced(attrgetter("columns"), joint_columns))
     return vectorizer
-
-
-def columns_of(block: Any) -> list[str]:
-    """Return the names of the columns of tokens of a block."""
-    columns: list[str] = block.columns or []
-    return columns
 
 
 def joint_columns(parts: list[list[str]]) -> list[str]:
@@ -385,7 +373,9 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
         parts = [each.summary for each in rows.facts]
         vectorizer = joint_vectorizer(self.n_hashed, rows, parts)
         check_consistent(self.structure, [each.shape[1] for each in rows.facts], parts)
-        labels, names = joint_labels(parts), rows.facts[0].names
+        sizes = np.array([len(each.classes) for each in parts])
+        labels = flat_labels([each.classes for each in parts], sizes)
+        names = rows.facts[0].names
         classes = self._classes(labels)
         codes = encode_labels(labels, classes)[1]
         counts, weights = (

@@ -281,17 +281,14 @@ def checked_rows(
     )
     if width and not sp.issparse(X) and X.shape[1] != width:
         raise ValueError(f"X must have {width} features in dense rows, got {X.shape[1]}")
-    rows = (
-        sp.csr_matrix(X) if not sp.issparse(X) else sp.csr_matrix((X.data, X.indices, X.indptr), X.shape)
-    )
+    rows = sp.csr_matrix(X)
     most = SHORT if n_features is None else n_features
     if rows.shape[1] > most:
         rows = sp.csr_matrix((rows.data, rows.indices, rows.indptr), (rows.shape[0], most))
         check_indices("X", rows, before)
     with np.errstate(over="ignore"):
-        # Copies, because they are changed in place.
-        parts = rows.data.astype(dtype), rows.indices.copy(), rows.indptr.copy()
-        rows = sp.csr_matrix(parts, rows.shape)
+        # A copy, because it is changed in place.
+        rows = rows.astype(dtype, copy=True)
         rows.sum_duplicates()
     check_finite(f"X in {dtype}", rows, before)
     rows.eliminate_zeros()
