@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Self
@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..regions.curve_regions import Score
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, dense_rows, floating, take
 from .arguments import profile_of_list
 
@@ -270,9 +271,7 @@ class Changes(ABC):
         """
         return np.zeros(self.count(rows))
 
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    def refine(self, rows: Rows, index: np.ndarray, score: Score) -> np.ndarray:
         """Replace members of a cover by nearby members of S(x), with no smaller score.
 
         Parameters
@@ -498,9 +497,7 @@ class SelectedChanges(Changes):
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
         return self.whole.mesh(rows)
 
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    def refine(self, rows: Rows, index: np.ndarray, score: Score) -> np.ndarray:
         return self.whole.refine(rows, self.numbers[index], score)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:

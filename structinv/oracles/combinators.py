@@ -98,7 +98,11 @@ class OracleWrapper(Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
         prepared = self._prepared()
-        return self._bound(prepared, bind(prepared.oracle, X, y))
+        return self._bound(prepared, bind(prepared.oracle, X, self._known(y)))
+
+    def _known(self, y: np.ndarray | None) -> np.ndarray | None:
+        """Return the labels of the rows; subclasses that need them check them."""
+        return y
 
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
         """Return the scenarios of this oracle, bound as `bound`."""
@@ -262,10 +266,6 @@ class OnlyFor(OracleWrapper):
 
     def tangents(self, X: Matrix) -> np.ndarray:
         raise self._absent("tangents")
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        return super().bind(X, self._known(y))
 
     def _known(self, y: np.ndarray | None) -> np.ndarray:
         """Return the labels as an array; raise if there are none or they have another type."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..regions.curve_regions import Score
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick, take, with_data
 from .changes import MOST_PAIRS, Changes, LinearChanges, normalized, usable_differences
 
@@ -65,9 +66,7 @@ class UnionChanges(Changes):
                 points[owned] = dense_rows(part.points(pick(rows, owned, len(index)), local[owned]))
         return points
 
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    def refine(self, rows: Rows, index: np.ndarray, score: Score) -> np.ndarray:
         owner, local = self._owners(np.asarray(index))
         points = self.points(rows, index)
         for number, part in enumerate(self.parts):
@@ -273,9 +272,7 @@ class DerivedChanges(Changes):
     def points(self, rows: Rows, index: np.ndarray) -> Any:
         return self._restored(self.inner.points(rows, index), rows)
 
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    def refine(self, rows: Rows, index: np.ndarray, score: Score) -> np.ndarray:
         def restored(points: np.ndarray) -> np.ndarray:
             return score(self._restored(points, rows))
 

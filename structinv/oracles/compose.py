@@ -155,17 +155,11 @@ class _BoundCompose(BoundOracle):
         )
 
     def _enumerate(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
-        members = np.moveaxis(listed(self.right).members(rows), 1, 0)
-        best = self._after_member(members[0], rows, V, assign)
-        for points in members[1:]:
-            best = best_of([best, self._after_member(points, rows, V, assign)], V, assign)
-        return best
-
-    def _after_member(
-        self, points: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> Support:
-        part = sp.csr_matrix(points) if sp.issparse(self.X) else np.ascontiguousarray(points)
-        return self._ungraded(self._after(part, rows), ALL_ROWS, V, assign)
+        answers = []
+        for points in np.moveaxis(listed(self.right).members(rows), 1, 0):
+            part = sp.csr_matrix(points) if sp.issparse(self.X) else np.ascontiguousarray(points)
+            answers.append(self._ungraded(self._after(part, rows), ALL_ROWS, V, assign))
+        return best_of(answers, V, assign)
 
     def _of_maps(
         self, left: Changes, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray

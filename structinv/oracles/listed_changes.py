@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,9 +181,7 @@ class ThirdPartyChanges(Changes):
             raise ValueError(f"{source} must return a mesh of at least 0, got {mesh.min():g}")
         return mesh
 
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    def refine(self, rows: Rows, index: np.ndarray, score: Score) -> np.ndarray:
         source, found = self._ask("refine", rows, index, score)
         return plugins.numbers(source, "points", found, (self.count(rows), self.X.shape[1]))
 

@@ -14,7 +14,7 @@ from .base import BoundOracle, Support
 from .cache import LastResult
 from .changes import Changes
 from .finite_oracles import FiniteOracle, best_of_list
-from .listed_changes import ListedChanges
+from .listed_changes import ListedChanges, listed
 from .support import Costs, Grades
 
 
@@ -110,13 +110,8 @@ class BoundSampled(BoundOracle):
 
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.cached_members = self._listed().members()
+        self.cached_members = listed(self).members()
         plugins.repeats("function", "members", self.cached_members, lambda: oracle.orbit(X[-1:]))
-
-    def _listed(self) -> Changes:
-        found = self.changes()
-        assert found is not None
-        return found
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None

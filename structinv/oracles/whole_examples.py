@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
+from ..utils.matrices import Matrix, Rows, dense_rows, rounding
 from .arguments import grade_profile
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
@@ -69,23 +69,24 @@ class SingleMember(BoundOracle):
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
         self.oracle._refuse_grades(rho)
-        grades = self.member.grades(rows)
-        return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
+        return self._answer(rows)
 
     def worst(self, rows: Rows, query: Query) -> Violations:
         if not query.rounding:
             return worst_of(self, rows, query)
-        grades = self.member.grades(rows)
-        return worst_at(self._points(rows), query, None if grades is None else grades[:, 0])
+        answer = self._answer(rows)
+        return worst_at(answer.points, query, answer.rho)
 
-    def _points(self, rows: Rows) -> Matrix:
-        return self.member.points(rows, np.zeros(count(rows, self.X.shape[0]), dtype=np.intp))
+    def _answer(self, rows: Rows) -> Support:
+        points = self.member.points(rows, np.zeros(self.member.count(rows), dtype=np.intp))
+        grades = self.member.grades(rows)
+        return Support(points, rho=None if grades is None else grades[:, 0])
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return np.repeat(self.member.members(rows), n_draws, axis=1)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        point = dense_rows(self._points(np.array([row])))[0]
+        point = dense_rows(self._answer(np.array([row])).points)[0]
         return bool(np.max(np.abs(z - point), initial=0.0) <= rounding(point, z))
 
 
