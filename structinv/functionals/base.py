@@ -200,12 +200,6 @@ def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list
     return parts
 
 
-def check_family(name: str, value: object) -> None:
-    """Raise TypeError if `value` is not a `Functional`."""
-    if not isinstance(value, Functional):
-        raise TypeError(f"{name} must be a Functional, got {value!r}")
-
-
 def differences(pairs: np.ndarray, weights: np.ndarray, n_rows: int) -> sp.csr_matrix:
     """Return the matrix of weighted differences for pairs of rows, (m, n_rows)."""
     m = len(pairs)

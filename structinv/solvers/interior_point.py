@@ -189,12 +189,6 @@ class SpreadTerm(Term):
         return 0
 
 
-def program_of(objective: Objective) -> Program:
-    """Return the program of a cutting-plane method for an objective."""
-    directions = spread_of(objective)
-    return Program(objective) if directions is None else SpreadProgram(objective, directions)
-
-
 def spread_of(objective: Objective) -> np.ndarray | None:
     """Return the directions of all perturbations, (t, d).
 
@@ -296,7 +290,8 @@ class InteriorPoint(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, start: Start | None = None
     ) -> InteriorPointState:
-        program = program_of(objective)
+        directions = spread_of(objective)
+        program = Program(objective) if directions is None else SpreadProgram(objective, directions)
         f = program.lifted(objective.space.zeros() if start is None else start.f)
         found = PlaneSet.join(objective.space, [] if start is None else [planes_at(objective, start)])
         found = program.begin(found)

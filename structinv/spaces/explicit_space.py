@@ -321,9 +321,8 @@ class ExplicitSpace(Space):
         return f[None, :].copy()
 
     def scaled(self, normals: Normals, factors: np.ndarray) -> Normals:
-        if isinstance(normals, TensorRows):
-            return super().scaled(normals, factors)
-        return scale_rows(normals, factors)
+        tensor = isinstance(normals, TensorRows)
+        return normals.scaled(factors) if tensor else scale_rows(normals, factors)
 
     def worst(
         self,
@@ -356,7 +355,8 @@ class ExplicitSpace(Space):
     ) -> Normals:
         # Plain rows for groups or a single output, tensor rows otherwise.
         if groups is not None:
-            return self._folded(points, coefficients, groups, pairwise)
+            ones = np.ones(points.shape[0], dtype=points.dtype)
+            return self._fold(self.with_constants(points, ones), coefficients, groups, pairwise)
         if self.n_outputs == 1 and not self.n_pairwise:
             signs = coefficients[:, 0]
             return self.with_constants(scale_rows(points, signs), signs)
@@ -364,13 +364,6 @@ class ExplicitSpace(Space):
         tail = np.zeros((n_rows, self.n_pairwise)) if pairwise is None else dense(pairwise)
         ones = np.ones(n_rows, dtype=points.dtype)
         return TensorRows(self.with_constants(points, ones), coefficients, np.arange(n_rows + 1), tail)
-
-    def _folded(
-        self, points: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any
-    ) -> Matrix:
-        """Return normals that are sums over the rows of each group."""
-        whole = self.with_constants(points, np.ones(points.shape[0], dtype=points.dtype))
-        return self._fold(whole, coefficients, groups, pairwise)
 
     def _fold(
         self, whole: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any

@@ -13,7 +13,7 @@ from ..kernels.kernel_values import kernel_diagonal
 from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, WorstPoints, best_members
 from ..structures.competitors import Competitors
-from ..utils.matrices import Rows, count, dense, pick, scale_rows
+from ..utils.matrices import Rows, count, dense, pick
 from ..utils.row_arrays import Arrays
 from .atoms import VALUES_AT_ONCE, AtomStore, MemberPool
 from .base import NUMBERS_AT_ONCE, Space
@@ -209,18 +209,15 @@ class KernelSpace(Space):
         return self.element(self.combine(normals, coefficients))
 
     def gram(self, left: PointSums, right: PointSums) -> np.ndarray:
-        products = self._gram_over_atoms(left, right)
-        return products + dense(left.pairwise @ right.pairwise.T) if self.n_pairwise else products
-
-    def _gram_over_atoms(self, left: PointSums, right: PointSums) -> np.ndarray:
-        """Return the inner products of normals, without those of pairwise weights."""
         first, second = self.atoms.slots(left.points), self.atoms.slots(right.points)
         if len(second) > 2 * len(right) ** 2:
             # A few sums over many atoms, for example in bundle methods, share most of their atoms.
-            return self._gram_with_sums(left, first, right, second)
-        products = self.atoms.block(first, second)
-        products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
-        return left.by_normal(right.by_normal(products.T).T)
+            gram = self._gram_with_sums(left, first, right, second)
+        else:
+            products = self.atoms.block(first, second)
+            products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
+            gram = left.by_normal(right.by_normal(products.T).T)
+        return gram + dense(left.pairwise @ right.pairwise.T) if self.n_pairwise else gram
 
     def _gram_with_sums(
         self, left: PointSums, first: np.ndarray, right: PointSums, second: np.ndarray
@@ -249,8 +246,7 @@ class KernelSpace(Space):
         return PointSums(keys, f.coefficients[used], ends, f.pairwise[None].copy())
 
     def scaled(self, normals: PointSums, factors: np.ndarray) -> PointSums:
-        pairwise = scale_rows(normals.pairwise, factors)
-        return PointSums(normals.points, normals.spread(factors), normals.start, pairwise)
+        return normals.scaled(factors)
 
     def accepts(self, f: Any) -> bool:
         # The kernel may differ.
@@ -413,15 +409,11 @@ class KernelSpace(Space):
     def points(self, found: np.ndarray) -> np.ndarray:
         return self.atoms.points_of(found)
 
-    def _over(self, atoms: AtomStore) -> KernelSpace:
+    def _over(self, atoms: AtomStore) -> Self:
         """Return the same space with only these atoms and without a cache."""
-        space = self._empty()
-        space.atoms = atoms
+        space = copy(self)
+        space.atoms, space.cache_mb = atoms, 0.0
         return space
-
-    def _empty(self) -> KernelSpace:
-        sizes = self.n_features, self.n_outputs
-        return KernelSpace(self.kernel, *sizes, cache_mb=0.0, n_pairwise=self.n_pairwise)
 
     def compacted(self, f: Expansion) -> tuple[KernelSpace, Expansion]:
         """Return the same function in a new space with only its points.

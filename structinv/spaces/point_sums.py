@@ -55,6 +55,11 @@ class PointSums:
         """Return the coefficients of all terms, times the factor of their normal."""
         return scale_rows(self.coefficients, np.repeat(factors, np.diff(self.start)))
 
+    def scaled(self, factors: np.ndarray) -> Self:
+        """Multiply each normal by a factor."""
+        pairwise = scale_rows(self.pairwise, factors)
+        return type(self)(self.points, self.spread(factors), self.start, pairwise)
+
     def by_normal(self, values: np.ndarray) -> np.ndarray:
         """Sum over the terms of each normal, along the first axis."""
         if len(values) == len(self) and np.all(np.diff(self.start) == 1):

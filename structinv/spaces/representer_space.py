@@ -344,20 +344,15 @@ class RepresenterSpace(KernelSpace):
         return {**super().arrays_of(f), "representers": f.representers, "free": f.free}
 
     def from_arrays(self, arrays: Arrays) -> RepresenterExpansion:
-        space: Any = self._over(AtomStore.of_points(self.kernel, arrays["points"], arrays["origins"]))
+        space = self._over(AtomStore.of_points(self.kernel, arrays["points"], arrays["origins"]))
         return RepresenterExpansion(
             space, arrays["coefficients"], arrays["representers"], arrays["free"]
         )
 
-    def _empty(self) -> RepresenterSpace:
-        """Return an empty space with the same families, without their tables."""
-        return RepresenterSpace(
-            self.system.emptied(),
-            self.n_features,
-            self.n_outputs,
-            free_degree=self.free_degree,
-            cache_mb=0.0,
-        )
+    def _over(self, atoms: AtomStore) -> Self:
+        space = super()._over(atoms)
+        space.system = self.system.emptied()
+        return space
 
     def compacted(self, f: Expansion) -> tuple[RepresenterSpace, RepresenterExpansion]:
         small = self.from_arrays(self.arrays_of(f))
