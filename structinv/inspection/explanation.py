@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ from ..utils.matrices import best_first, dense, first_best
 from ..utils.summaries import Table, Tabulated, marked
 from ..utils.texts import Part, after_edits, as_texts
 
-EXPLAINED = (InvariantLinearSVC, InvariantTextClassifier)
+Explained: TypeAlias = InvariantLinearSVC | InvariantTextClassifier
 # Functions for other models.
 _ADVICE = {
     InvariantStructuredSVC: "its methods certify and worst_case for examples",
@@ -150,7 +150,7 @@ def explain_edit(
     """
     check_fitted(model)
     last = layers(model).last
-    if not isinstance(last, EXPLAINED):
+    if not isinstance(last, Explained):
         raise TypeError(
             "model must be an InvariantLinearSVC or InvariantTextClassifier, also in a Pipeline or a "
             f"classifier with a moved threshold, got {type(last).__name__}{_advice(last)}"
@@ -200,9 +200,7 @@ def _advice(last: Any) -> str:
     return ": use structinv.certify for certificates of other linear classifiers" if other else ""
 
 
-def _names(
-    model: InvariantLinearSVC | InvariantTextClassifier, steps: list[Any], feature_names: Any
-) -> np.ndarray:
+def _names(model: Explained, steps: list[Any], feature_names: Any) -> np.ndarray:
     """Return the names of all features; given names come first, then those of the steps."""
     n_features = model.coef_.shape[1]
     if feature_names is not None:
@@ -218,9 +216,7 @@ def _names(
     return model.column_names() if names_of_steps is None else names_of_steps
 
 
-def _check_one_sample(
-    model: InvariantLinearSVC | InvariantTextClassifier, steps: list[Any], X: Any
-) -> None:
+def _check_one_sample(model: Explained, steps: list[Any], X: Any) -> None:
     """Raise an error unless X is one sample. The model checks the feature names of a DataFrame."""
     if isinstance(X, str):
         raise TypeError("X must be a list of texts, got a single str; write [text]")
@@ -235,12 +231,7 @@ def _check_one_sample(
         raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
 
 
-def _certified(
-    model: InvariantLinearSVC | InvariantTextClassifier,
-    X: Any,
-    label: Any,
-    oracle: InvarianceOracle | None,
-) -> bool:
+def _certified(model: Explained, X: Any, label: Any, oracle: InvarianceOracle | None) -> bool:
     """Return whether a row is certified. Warnings point to the caller of `explain_edit`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -251,7 +242,7 @@ def _certified(
 
 
 def _margin_direction(
-    model: InvariantLinearSVC | InvariantTextClassifier, edited: np.ndarray, label: Any
+    model: Explained, edited: np.ndarray, label: Any
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Return weights and intercept of the margin over the strongest competitor.
 

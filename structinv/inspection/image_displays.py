@@ -164,7 +164,7 @@ class WorstCasesDisplay:
         ValueError
             As in `WorstCasesDisplay`, before the search of the perturbations.
         """
-        return worst_cases(estimator, X, y, shape=shape, titles=titles).plot()
+        return worst_cases(estimator, X, y, shape, titles).plot()
 
     def plot(self, figure: Figure | None = None) -> WorstCasesDisplay:
         """Plot the images.
@@ -244,14 +244,7 @@ class WorstCasesDisplay:
         ]
 
 
-def worst_cases(
-    estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    shape: ImageShape | tuple[int, ...] | None = None,
-    titles: Sequence[str] | None = None,
-) -> WorstCasesDisplay:
+def worst_cases(estimator: Any, X: Any, y: Any, shape: Any, titles: Any) -> WorstCasesDisplay:
     """Return the display of `WorstCasesDisplay.from_estimator` without a plot."""
     # A display of the originals alone checks all arguments.
     WorstCasesDisplay(X, X, shape, titles)

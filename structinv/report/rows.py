@@ -164,7 +164,7 @@ class RowSubject(Subject):
             return
         rows = dense(some_rows(self.X, chosen))
         titles = [self.title(number).replace(": ", "\n", 1) for number in chosen]
-        found = worst_cases(self.model, rows, self.labels[chosen], shape=self.shape, titles=titles)
+        found = worst_cases(self.model, rows, self.labels[chosen], self.shape, titles)
         alt = "original images above their worst cases: " + "; ".join(titles)
         yield picture(found.plot, alt, *found.inches)
 
