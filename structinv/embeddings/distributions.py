@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ QUANTILE_MEMBERS = 10_000
 GAPS = 3
 
 
+@dataclass(eq=False, repr=False)
 class GroupCDF(OrbitFeatures):
     r"""Distribution functions of random projections of an orbit, at thresholds.
 
@@ -73,22 +75,13 @@ class GroupCDF(OrbitFeatures):
     (True, True)
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        n_components: int = 100,
-        *,
-        n_bins: int = 10,
-        templates: str = "gaussian",
-        n_draws: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.oracle = oracle
-        self.n_components = n_components
-        self.n_bins = n_bins
-        self.templates = templates
-        self.n_draws = n_draws
-        self.random_state = random_state
+    oracle: InvarianceOracle | None = None
+    n_components: int = 100
+    _: KW_ONLY
+    n_bins: int = 10
+    templates: str = "gaussian"
+    n_draws: int | None = None
+    random_state: int | np.random.RandomState | None = 0
 
     def _check_parameters(self) -> None:
         check_integer("n_bins", self.n_bins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from .base import KernelFeatures
 from .responses import Responses, check_templates, draw_templates, mean_waves, spectrum_of
 
 
+@dataclass(eq=False, repr=False)
 class OrbitFourier(KernelFeatures):
     r"""Random Fourier features of an invariant kernel.
 
@@ -119,26 +121,15 @@ class OrbitFourier(KernelFeatures):
     True
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        kernel: Kernel | None = None,
-        n_components: int = 100,
-        *,
-        layers: int = 1,
-        templates: str = "orthogonal",
-        n_draws: int | None = None,
-        tau: float = 1.0,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.oracle = oracle
-        self.kernel = kernel
-        self.n_components = n_components
-        self.layers = layers
-        self.templates = templates
-        self.n_draws = n_draws
-        self.tau = tau
-        self.random_state = random_state
+    oracle: InvarianceOracle | None = None
+    kernel: Kernel | None = None
+    n_components: int = 100
+    _: KW_ONLY
+    layers: int = 1
+    templates: str = "orthogonal"
+    n_draws: int | None = None
+    tau: float = 1.0
+    random_state: int | np.random.RandomState | None = 0
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components)

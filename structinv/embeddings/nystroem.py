@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -59,6 +60,7 @@ LANDMARKS: dict[str, Callable[[np.ndarray, int, np.random.Generator], Landmarks]
 ROWS_AT_ONCE = 1024
 
 
+@dataclass(eq=False, repr=False)
 class OrbitNystroem(KernelFeatures):
     r"""Nyström features of an invariant kernel.
 
@@ -136,26 +138,15 @@ class OrbitNystroem(KernelFeatures):
     True
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        kernel: Kernel | None = None,
-        n_components: int = 100,
-        *,
-        landmarks: str = "random",
-        layers: int = 1,
-        n_draws: int | None = None,
-        tau: float = 1.0,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.oracle = oracle
-        self.kernel = kernel
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.layers = layers
-        self.n_draws = n_draws
-        self.tau = tau
-        self.random_state = random_state
+    oracle: InvarianceOracle | None = None
+    kernel: Kernel | None = None
+    n_components: int = 100
+    _: KW_ONLY
+    landmarks: str = "random"
+    layers: int = 1
+    n_draws: int | None = None
+    tau: float = 1.0
+    random_state: int | np.random.RandomState | None = 0
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components)

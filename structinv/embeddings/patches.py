@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from .patch_grid import (
 AT_ONCE = 2**22
 
 
+@dataclass(eq=False, repr=False)
 class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Pooled kernel features of transformed image patches.
 
@@ -152,46 +154,25 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     True
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        patch_size: int = 5,
-        stride: int = 1,
-        kernel: Kernel | None = None,
-        n_components: int = 100,
-        pool: int = 2,
-        *,
-        window: str = "average",
-        shape: ImageShape | tuple[int, ...] | None = None,
-        whole: InvarianceOracle | None = None,
-        below: PatchOrbits | None = None,
-        contrast: float | None = 0.01,
-        whitening: float | None = 0.1,
-        lengths: str = "unit",
-        landmarks: str = "kmeans",
-        n_patches: int = 100_000,
-        n_draws: int | None = None,
-        n_whole_draws: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.oracle = oracle
-        self.patch_size = patch_size
-        self.stride = stride
-        self.kernel = kernel
-        self.n_components = n_components
-        self.pool = pool
-        self.window = window
-        self.shape = shape
-        self.whole = whole
-        self.below = below
-        self.contrast = contrast
-        self.whitening = whitening
-        self.lengths = lengths
-        self.landmarks = landmarks
-        self.n_patches = n_patches
-        self.n_draws = n_draws
-        self.n_whole_draws = n_whole_draws
-        self.random_state = random_state
+    oracle: InvarianceOracle | None = None
+    patch_size: int = 5
+    stride: int = 1
+    kernel: Kernel | None = None
+    n_components: int = 100
+    pool: int = 2
+    _: KW_ONLY
+    window: str = "average"
+    shape: ImageShape | tuple[int, ...] | None = None
+    whole: InvarianceOracle | None = None
+    below: PatchOrbits | None = None
+    contrast: float | None = 0.01
+    whitening: float | None = 0.1
+    lengths: str = "unit"
+    landmarks: str = "kmeans"
+    n_patches: int = 100_000
+    n_draws: int | None = None
+    n_whole_draws: int | None = None
+    random_state: int | np.random.RandomState | None = 0
 
     def fit(self, X: Any, y: Any = None) -> PatchOrbits:
         """Learn contrast, whitening and landmarks from training images.
