@@ -353,7 +353,7 @@ class ImageOracle(InvarianceOracle):
     def _all_members(self, X: Matrix) -> np.ndarray:
         rows, shape = self._rows(X)
         maps = self._maps(shape)
-        size = len(maps.constant)
+        size = len(maps)
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
     def support(
@@ -386,7 +386,7 @@ class ImageOracle(InvarianceOracle):
         if not self.finite:
             raise self._absent("grades with interval, so it cannot be discounted", "does not support")
         maps = self._maps(shape)
-        grades = profile_of_list(rho, len(maps.constant))
+        grades = profile_of_list(rho, len(maps))
         scores = maps.facing_scores(rows, V, assign) + costs_of(cost, assign)[:, None] * grades
         best = first_best(scores)
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
@@ -650,7 +650,7 @@ class MovedImages(Changes):
 
     @property
     def size(self) -> int:
-        return len(self.maps.constant)
+        return len(self.maps)
 
     @property
     def names(self) -> list[str]:

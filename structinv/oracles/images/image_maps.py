@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 from typing import Any
 
@@ -105,21 +106,21 @@ def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
 
 @dataclass(frozen=True)
 class ImageMaps:
-    """Stack of affine maps of images with one shape.
+    """Affine maps of images with one shape.
 
     The maps act on the pixels, equally in each channel.
 
     - `shape`: shape of the images
-    - `indptr, indices, data`: matrices in CSR format: row p of map s is ``data[indptr[s, p]:indptr[s, p
-      + 1]]``
+    - `matrices` (n_maps * n_pixels, n_pixels): matrices of all maps, one below the other, in CSR format
     - `constant` (n_maps, n_pixels): constant terms of the maps; zero unless the background is numeric
     """
 
     shape: ImageShape
-    indptr: np.ndarray
-    indices: np.ndarray
-    data: np.ndarray
+    matrices: sp.csr_matrix
     constant: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.constant)
 
     @property
     def linear(self) -> bool:
@@ -128,21 +129,22 @@ class ImageMaps:
 
     def matrix(self, number: int) -> sp.csr_matrix:
         """Return the matrix of a map on pixels, without its constant term."""
-        first, last = self.indptr[number, 0], self.indptr[number, -1]
-        parts = self.data[first:last], self.indices[first:last], self.indptr[number] - first
-        return sp.csr_matrix(parts, shape=(self.shape.pixels, self.shape.pixels))
+        return self.matrices[number * self.shape.pixels : (number + 1) * self.shape.pixels]
+
+    @cached_property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        # Places in 64 bits make compiled loops a tenth faster.
+        return self.matrices.indptr.astype(np.int64), self.matrices.indices, self.matrices.data
 
     def apply(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Apply map ``index[i, k]`` to row i; returns (n, k, d) with the dtype of `X`."""
         X, index = contiguous_read_only(X), contiguous_read_only(index)
         out = np.empty((*index.shape, self.shape.size), dtype=X.dtype)
-        work = index.shape[1] * len(self.data) // len(self.constant)
+        work = index.shape[1] * self.matrices.nnz // len(self)
 
         def apply(part: slice) -> None:
-            _apply_maps(
-                self.indptr, self.indices, self.data, self.constant, self.shape.channels,
-                X[part], index[part], out[part],
-            )  # fmt: skip
+            channels = self.shape.channels
+            _apply_maps(*self._weights, self.constant, channels, X[part], index[part], out[part])
 
         in_threads(apply, len(X), len(X) * work * self.shape.channels)
         return out
@@ -150,32 +152,31 @@ class ImageMaps:
     def pull_back(self, V: np.ndarray) -> np.ndarray:
         """Return T'v for all maps T and directions v, (s, p, d), in float64."""
         V = np.ascontiguousarray(V, dtype=np.float64)
-        pulled, across = np.empty((len(self.constant), *V.shape)), np.ascontiguousarray(V.T)
+        pulled, across = np.empty((len(self), *V.shape)), np.ascontiguousarray(V.T)
+        indptr, indices, data = self._weights
 
         def pull(part: slice) -> None:
-            _pull_back_maps(
-                self.indptr[part], self.indices, self.data, self.shape.channels, across,
-                np.zeros(across.shape), pulled[part],
-            )  # fmt: skip
+            starts = indptr[part.start * self.shape.pixels : part.stop * self.shape.pixels + 1]
+            sums = np.zeros(across.shape)
+            _pull_back_maps(starts, indices, data, self.shape.channels, across, sums, pulled[part])
 
-        in_threads(pull, len(pulled), len(self.data) * V.shape[0] * self.shape.channels)
+        in_threads(pull, len(pulled), len(data) * V.shape[0] * self.shape.channels)
         return pulled
-
-    def constants(self, V: np.ndarray) -> np.ndarray:
-        """Return ``<v, b>`` for the constant terms b of all maps, (s, p)."""
-        return np.repeat(self.constant, self.shape.channels, axis=1) @ np.asarray(V, np.float64).T
 
     def scores(self, X: np.ndarray, V: np.ndarray) -> np.ndarray:
         """Return ``<v, T x>`` for all rows, maps and directions, (n, s, p)."""
         maps = self.pull_back(V)
         flat = np.ascontiguousarray(maps.reshape(-1, self.shape.size).T.astype(X.dtype))
         scores = (X @ flat).reshape(len(X), *maps.shape[:2])
-        return scores if self.linear else scores + self.constants(V).astype(X.dtype)
+        if self.linear:
+            return scores
+        constants = np.repeat(self.constant, self.shape.channels, axis=1)
+        return scores + (constants @ np.asarray(V, np.float64).T).astype(X.dtype)
 
     def facing_scores(self, X: np.ndarray, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
         """Return ``<V[assign[i]], T x_i>`` for all rows and maps, (n, s)."""
         directions, place = np.unique(assign, return_inverse=True)
-        out = np.empty((len(X), len(self.constant)))
+        out = np.empty((len(X), len(self)))
         if len(directions) <= max(8, len(X) // 8):
             for number, direction in enumerate(directions):
                 rows = np.flatnonzero(place == number) if len(directions) > 1 else slice(None)
@@ -185,12 +186,10 @@ class ImageMaps:
         X, V = np.ascontiguousarray(X), np.ascontiguousarray(V, dtype=np.float64)
 
         def score(part: slice) -> None:
-            _score_maps(
-                self.indptr, self.indices, self.data, self.constant, self.shape.channels,
-                X[part], V, assign[part], out[part],
-            )  # fmt: skip
+            channels = self.shape.channels
+            _score_maps(*self._weights, self.constant, channels, X[part], V, assign[part], out[part])
 
-        in_threads(score, len(X), len(X) * len(self.data) * self.shape.channels)
+        in_threads(score, len(X), len(X) * self.matrices.nnz * self.shape.channels)
         return out
 
 
@@ -203,25 +202,24 @@ def image_maps(shape: ImageShape, warps: np.ndarray, order: int, fill: str | flo
     needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
     what = f"{size} transformations of images of {pixels} pixels"
     check_memory(what, needed, "list fewer values")
-    counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
-    indices, data = [np.zeros(0, np.int32)], [np.zeros(0)]
     step = max(1, PIXELS_AT_ONCE // pixels)
+    places, weights = [np.zeros(0, np.int32)], [np.zeros(0)]
     for first in range(0, size, step):
-        part = slice(first, first + step)
-        places, weights = _merge(*_warp_weights(shape, warps[part], order, code))
-        nonzero = weights != 0.0
-        counts[part] = np.count_nonzero(nonzero, axis=-1)
-        for k in range(weights.shape[-1]):
-            sums[part] += weights[..., k]
-        indices.append(places[nonzero].astype(np.int32))
-        data.append(weights[nonzero])
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    indptr = np.concatenate([starts[:-1].reshape(size, pixels), starts[pixels::pixels, None]], axis=1)
-    found = indptr, np.concatenate(indices), np.concatenate(data)
-    constant = background * (1.0 - sums)
-    for array in (*found, constant):
+        found = _warp_weights(shape, warps[first : first + step], order, code)
+        # The background has the weight 0.
+        places.append(
+            np.moveaxis(np.where(found[1] == 0.0, 0, found[0]), 0, -1).ravel().astype(np.int32)
+        )
+        weights.append(np.moveaxis(found[1], 0, -1).ravel())
+    starts = np.arange(size * pixels + 1) * (order + 1) ** 2
+    arrays = np.concatenate(weights), np.concatenate(places), starts
+    matrices = sp.csr_matrix(arrays, shape=(size * pixels, pixels))
+    matrices.sum_duplicates()
+    matrices.eliminate_zeros()
+    constant = background * (1.0 - np.asarray(matrices.sum(axis=1)).reshape(size, pixels))
+    for array in (matrices.indptr, matrices.indices, matrices.data, constant):
         array.setflags(write=False)
-    return ImageMaps(shape, *found, constant)
+    return ImageMaps(shape, matrices, constant)
 
 
 def fill_code(fill: str | float) -> tuple[int, float]:
@@ -340,32 +338,15 @@ def _warp_weights(
     return places, weights
 
 
-def _merge(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted input pixels of each output pixel, (m, pixels, w), and their weights.
-
-    If a pixel occurs several times, its last entry has the sum of the weights, the others have 0.
-    """
-    weights = np.moveaxis(weights, 0, -1).copy()
-    places = np.where(weights != 0.0, np.moveaxis(places, 0, -1), -1)
-    if np.all((places[..., 1:] > places[..., :-1]) | (places[..., 1:] < 0)):
-        return places, weights
-    order = np.argsort(places, axis=-1, kind="stable")
-    places, weights = np.take_along_axis(places, order, -1), np.take_along_axis(weights, order, -1)
-    for k in range(1, places.shape[-1]):
-        repeated = np.where(places[..., k] == places[..., k - 1], weights[..., k - 1], 0.0)
-        weights[..., k] += repeated
-        weights[..., k - 1] -= repeated
-    return places, weights
-
-
 @njit(cache=True, nogil=True)
 def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
     """Write T'v for all maps T and columns v of `across` to `pulled`."""
     # Each weight is read once for all directions.
-    n_directions = across.shape[1]
-    for s in range(indptr.shape[0]):
-        for p in range(indptr.shape[1] - 1):
-            for e in range(indptr[s, p], indptr[s, p + 1]):
+    n_directions, n_pixels = across.shape[1], across.shape[0] // channels
+    for s in range(pulled.shape[0]):
+        starts = indptr[s * n_pixels :]
+        for p in range(n_pixels):
+            for e in range(starts[p], starts[p + 1]):
                 for channel in range(channels):
                     source, target = p * channels + channel, indices[e] * channels + channel
                     for j in range(n_directions):
@@ -378,27 +359,30 @@ def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
 
 @njit(cache=True, nogil=True)
 def _apply_maps(indptr, indices, data, constant, channels, X, index, out):
+    n_pixels = constant.shape[1]
     for i in range(index.shape[0]):
         for k in range(index.shape[1]):
             s = index[i, k]
-            for p in range(constant.shape[1]):
+            starts = indptr[s * n_pixels :]
+            for p in range(n_pixels):
                 for channel in range(channels):
                     total = constant[s, p]
-                    for e in range(indptr[s, p], indptr[s, p + 1]):
+                    for e in range(starts[p], starts[p + 1]):
                         total += data[e] * X[i, indices[e] * channels + channel]
                     out[i, k, p * channels + channel] = total
 
 
 @njit(cache=True, nogil=True)
 def _score_maps(indptr, indices, data, constant, channels, X, V, assign, out):
+    n_pixels = constant.shape[1]
     for i in range(X.shape[0]):
         v = V[assign[i]]
         for s in range(constant.shape[0]):
-            score = 0.0
-            for p in range(constant.shape[1]):
+            score, starts = 0.0, indptr[s * n_pixels :]
+            for p in range(n_pixels):
                 for channel in range(channels):
                     total = constant[s, p]
-                    for e in range(indptr[s, p], indptr[s, p + 1]):
+                    for e in range(starts[p], starts[p + 1]):
                         total += data[e] * X[i, indices[e] * channels + channel]
                     score += v[p * channels + channel] * total
             out[i, s] = score
