@@ -346,10 +346,10 @@ class TangentDerivative(FeatureParameters, _AffineOracle):
         _number_or_vector("bounds", self._bounds, tangents.shape[1])
         return tangents.swapaxes(1, 2)
 
-    def align(self, columns: Sequence[Any]) -> None:
+    def _align(self, columns: Sequence[Any]) -> None:
         # The row labels of `tangents` are lost in an array.
         self.bounds = self._bounds
-        super().align(columns)
+        super()._align(columns)
 
     @property
     def _bounds(self) -> np.ndarray:

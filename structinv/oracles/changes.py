@@ -331,7 +331,9 @@ class Changes(ABC):
             The selected perturbations.
         """
         chosen = np.asarray(numbers, dtype=np.intp)
-        return SelectedChanges(self, chosen, self.weights[chosen] if weights is None else weights)
+        weights = self.weights[chosen] if weights is None else weights
+        whole, places = self.listed_in()
+        return SelectedChanges(whole, chosen if places is None else places[chosen], weights)
 
     def weighted(self, weights: np.ndarray) -> Self:
         """Return the same list with other probabilities.
@@ -510,11 +512,6 @@ class SelectedChanges(Changes):
             return None
         maps = [linear.maps[number] for number in self.numbers]
         return LinearChanges(self.X, maps, weights=self.weights)
-
-    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Changes:
-        chosen = np.asarray(numbers, dtype=np.intp)
-        weights = self.weights[chosen] if weights is None else weights
-        return self.whole.take(self.numbers[chosen], weights)
 
     def listed_in(self) -> tuple[Changes, np.ndarray | None]:
         return self.whole, self.numbers

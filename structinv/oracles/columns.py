@@ -20,36 +20,18 @@ class FeatureParameters:
     single_features: ClassVar[tuple[str, ...]] = ()
     feature_axes: ClassVar[Mapping[str, int]] = {}
 
-    def named(self) -> list[str]:
-        """Return the parameters that contain column names.
-
-        Returns
-        -------
-        list of str
-            Names of these parameters.
-        """
+    def _named(self) -> list[str]:
+        """Return the parameters that contain column names."""
         several = [name for name in self.feature_parameters if are_names(getattr(self, name))]
         return several + [name for name in self.single_features if isinstance(getattr(self, name), str)]
 
-    def align(self, columns: Sequence[Any]) -> None:
-        """Replace tables by arrays in the order of the columns.
-
-        Parameters
-        ----------
-        columns : sequence
-            Columns of X.
-        """
-        for name, (value, axis) in self.tables().items():
+    def _align(self, columns: Sequence[Any]) -> None:
+        """Replace tables by arrays in the order of the columns of X."""
+        for name, (value, axis) in self._tables().items():
             setattr(self, name, in_order(name, value, axis, columns))
 
-    def tables(self) -> dict[str, tuple[Any, int]]:
-        """Return the parameters with one entry per feature that have labels.
-
-        Returns
-        -------
-        dict of str to tuple
-            Value and axis of the features, by name.
-        """
+    def _tables(self) -> dict[str, tuple[Any, int]]:
+        """Return the value and the axis of parameters with one labeled entry per feature."""
         given: Any = self
         values = given.get_params(deep=False)
         axes = dict(self.feature_axes)
@@ -68,7 +50,7 @@ def with_numbers(part: Part, columns: Sequence[Any] | None) -> Part:
     A table with one entry per feature, such as a pandas Series of radii, becomes an array in the order
     of the columns.
     """
-    if columns is None or not (_named(part) or any(each.tables() for each in _parts(part))):
+    if columns is None or not (_named(part) or any(each._tables() for each in _parts(part))):
         return part
     check_strings(part, columns)
     part = clone(part)
@@ -81,7 +63,7 @@ def with_numbers(part: Part, columns: Sequence[Any] | None) -> Part:
             check_features(parameter, given, None)
             setattr(each, parameter, [_number(parameter, name, numbers) for name in given])
     for each in _parts(part):
-        each.align(columns)
+        each._align(columns)
     return part
 
 
@@ -91,7 +73,7 @@ def _parts(part: Any) -> list[FeatureParameters]:
 
 
 def _named(part: Any) -> list[tuple[Any, str]]:
-    return [(each, name) for each in _parts(part) for name in each.named()]
+    return [(each, name) for each in _parts(part) for name in each._named()]
 
 
 def check_strings(part: Any, columns: Sequence[Any]) -> None:
@@ -100,7 +82,7 @@ def check_strings(part: Any, columns: Sequence[Any]) -> None:
         return
     uses: list[tuple[str, Any]] = [(name, None) for _, name in _named(part)]
     for each in _parts(part):
-        uses += [(name, labels_of(*table)) for name, table in each.tables().items()]
+        uses += [(name, labels_of(*table)) for name, table in each._tables().items()]
     for name, labels in uses:
         if labels is None or not are_default(labels) or set(labels) == set(columns):
             several = any(isinstance(column, tuple) for column in columns)
