@@ -38,7 +38,7 @@ from structinv.oracles.compose import Compose
 from structinv.oracles.third_party import region_of
 from structinv.oracles.union import Union
 from structinv.regions import Points, inner_products
-from structinv.regions.base import RegionUnion
+from structinv.regions.base import RegionUnion, between
 from structinv.regions.ellipsoids import Ellipsoids
 from structinv.regions.inner_products import Stack
 from structinv.regions.least_squares import bounded_minimum
@@ -76,8 +76,14 @@ Bounds = namedtuple("Bounds", ["upper", "lower", "exact"])
 def bounds_of(oracle, X, Y, sides="two"):
     """Distances, lower bounds of the search, and whether both are equal."""
     compared = compare(oracle, X, Y, sides, region_of)
-    lower = compared.distances(slice(0, len(X)), slice(0, len(Y))).lower
-    right = compared.right
+    left, right = compared.left, compared.right
+    if sides == "one":
+        lower = np.sqrt(right.from_points(left).lower)
+    elif sides == "two":
+        lower = np.sqrt(between(left, right).lower)
+    else:
+        forth, back = right.from_points(left.centers), left.from_points(right.centers)
+        lower = 0.5 * (np.sqrt(forth.lower) + np.sqrt(back.lower).T)
     exact = right.exact_between if sides == "two" else right.exact_from_points
     return Bounds(set_distance(oracle, X, Y, sides), lower, exact)
 

@@ -13,7 +13,7 @@ from ..oracles.base import as_oracle
 from ..oracles.columns import with_numbers
 from ..oracles.third_party import region_of, tangent_planes
 from ..regions import Region
-from ..regions.base import SquaredDistances, between
+from ..regions.base import between
 from ..regions.inner_products import fill_table
 from ..utils import plugins
 from ..utils.matrices import best_first, first_best
@@ -305,18 +305,17 @@ class Comparison(NamedTuple):
     sides: str
     step: np.ndarray
 
-    def distances(self, rows: slice, columns: slice) -> SquaredDistances:
-        """Return distances between some rows of both sides: roots of squared distances."""
+    def distances(self, rows: slice, columns: slice) -> np.ndarray:
+        """Return distances between some rows of both sides."""
         right = self.right.part(columns)
         if not isinstance(self.left, Region):
-            return _roots(right.from_points(self.left[rows]))
+            return np.sqrt(right.from_points(self.left[rows]).upper)
         left = self.left.part(rows)
         if self.sides == "two":
-            return _roots(between(left, right))
-        forth = _roots(right.from_points(np.ascontiguousarray(left.centers)))
-        back = _roots(left.from_points(np.ascontiguousarray(right.centers)))
-        found = 0.5 * (forth.upper + back.upper.T)
-        return SquaredDistances(found, 0.5 * (forth.lower + back.lower.T))
+            return np.sqrt(between(left, right).upper)
+        forth = right.from_points(np.ascontiguousarray(left.centers)).upper
+        back = left.from_points(np.ascontiguousarray(right.centers)).upper
+        return 0.5 * (np.sqrt(forth) + np.sqrt(back).T)
 
     def others(self, oracle: InvarianceOracle, X: np.ndarray, make: Make) -> Comparison:
         """Return the comparison with other rows on the left side."""
@@ -371,13 +370,11 @@ def _to_origin(region: Region) -> np.ndarray:
 def table(compared: Comparison, n: int, m: int, same: bool) -> np.ndarray:
     """Compute distances of shape (n, m), in several threads."""
     found = np.empty((n, m), dtype=compared.right.centers.dtype)
-
-    def make(rows: slice, columns: slice) -> np.ndarray:
-        return compared.distances(rows, columns).upper
-
     # The error below replaces NumPy's warnings.
     with np.errstate(over="ignore", invalid="ignore"):
-        fill_table(found, compared.numbers_a_pair(), same and compared.sides != "one", make)
+        fill_table(
+            found, compared.numbers_a_pair(), same and compared.sides != "one", compared.distances
+        )
     if not plugins.all_finite(found):
         raise ValueError(
             "distances must be finite, got NaN or infinity: rescale the features, since X or its "
@@ -386,11 +383,6 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> np.ndarray:
     if same:
         np.fill_diagonal(found, 0.0)
     return found
-
-
-def _roots(squares: SquaredDistances) -> SquaredDistances:
-    found = np.sqrt(squares.upper)
-    return SquaredDistances(found, found if squares.lower is squares.upper else np.sqrt(squares.lower))
 
 
 def check_sides(sides: Any, allowed: tuple[str, ...] = SIDES) -> None:
