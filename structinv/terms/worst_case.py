@@ -32,12 +32,14 @@ class ScenarioAnswer:
     - `competitors`, `layout`: true labels and costs of the rows, and their blocks
     - `by_level`: results of the oracle for each budget level; one without a budget
     - `chosen`: worst labeling
+    - `shares`: factor of each row; a fractional labeling has a row for each label of a row
     """
 
     competitors: Competitors
     layout: Layout | None
     by_level: list[Violations]
     chosen: Decoding
+    shares: float | np.ndarray = 1.0
 
     def take(self, blocks: np.ndarray) -> ScenarioAnswer:
         """Return the answer for some of the blocks."""
@@ -53,6 +55,54 @@ class ScenarioAnswer:
         }
         return ScenarioAnswer(self.competitors.take(rows), layout, by_level, Decoding(**taken))
 
+    def whole(self) -> ScenarioAnswer:
+        """Return a row for each label with a fraction; without fractions, the answer itself."""
+        fractions = self.chosen.fractions
+        if fractions is None or self.layout is None:
+            return self
+        rows, labels = np.nonzero(fractions)
+        layout = Layout(np.searchsorted(rows, self.layout.starts))
+        by_level = [each.take(rows) for each in self.by_level]
+        shares, chosen = fractions[rows, labels], replace(self.chosen, labels=labels)
+        return ScenarioAnswer(self.competitors.take(rows), layout, by_level, chosen, shares)
+
+    def sums(self, each: np.ndarray) -> np.ndarray:
+        """Return the sums over each block, for values of the rows."""
+        shared = self.shares * each
+        return shared if self.layout is None else self.layout.sums(shared)
+
+    def gains_and_costs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gain and the cost of each row's label at its level."""
+        found, labels, levels = (
+            Violations.of_levels(self.by_level),
+            self.chosen.labels,
+            self.chosen.levels,
+        )
+        rows = np.arange(len(labels))
+        place: Any = (rows, labels) if levels is None else (rows, labels, levels)
+        return found.gains[place], found.costs[place]
+
+    def points(self) -> WorstPoints:
+        """Return the worst members for the labels of the rows, each at its level."""
+        labels, levels = self.chosen.labels, self.chosen.levels
+        if levels is None:
+            return self.by_level[0].points(labels)
+        found, parts = [], []
+        for level, known in enumerate(self.by_level):
+            rows = np.flatnonzero(levels == level)
+            if len(rows):
+                found.append(rows)
+                parts.append(known.take(rows).points(labels[rows]))
+        order = np.argsort(np.concatenate(found))
+        points: Any = [part.points for part in parts]
+        # Keys of points are numbers, one per row.
+        flat = isinstance(points[0], np.ndarray) and points[0].ndim == 1
+        points = np.concatenate(points) if flat else stack(points)
+        gains, costs = (
+            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("gains", "costs")
+        )
+        return WorstPoints(points[order], gains, costs)
+
 
 def scenarios_of(bound: BoundOracle, bound_structure: BoundStructure) -> list[tuple[BoundOracle, ...]]:
     """Return the scenarios of a structure's examples; see `BoundOracle.scenarios`."""
@@ -67,71 +117,6 @@ def scenarios_of(bound: BoundOracle, bound_structure: BoundStructure) -> list[tu
             f"divide edits among an example's rows, got {bound.oracle!r}"
         )
     return found
-
-
-@dataclass(frozen=True)
-class ChosenLabels:
-    """Labels of rows in a plane, with the perturbations of the rows.
-
-    In fractional labelings, a row may have several entries.
-
-    - `places` (m,): position of the row of each entry; None for all rows in order
-    - `groups`: entries of each block; None if each entry is a block
-    - `labels` (m,): label of each entry
-    - `fractions` (m,): fraction of the label in the row
-    - `levels` (m,): budget level of each entry
-    """
-
-    places: np.ndarray | None
-    groups: Layout | None
-    labels: np.ndarray
-    fractions: float | np.ndarray = 1.0
-    levels: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, chosen: Decoding, layout: Layout | None) -> ChosenLabels:
-        """Return the labels of a separation."""
-        if chosen.fractions is None or layout is None:
-            return cls(None, layout, chosen.labels, 1.0, chosen.levels)
-        places, labels = np.nonzero(chosen.fractions)
-        groups = Layout(np.searchsorted(places, layout.starts))
-        return cls(places, groups, labels, chosen.fractions[places, labels])
-
-    def competitors_of(self, competitors: Competitors) -> Competitors:
-        """Return the competitors of the entries' rows."""
-        return competitors if self.places is None else competitors.take(self.places)
-
-    def of_labels(self, table: np.ndarray) -> np.ndarray:
-        """Return the table's values for the entries, times their fractions."""
-        rows = np.arange(len(table)) if self.places is None else self.places
-        place: Any = (rows, self.labels) if self.levels is None else (rows, self.labels, self.levels)
-        return self.fractions * table[place]
-
-    def sums(self, each: np.ndarray) -> np.ndarray:
-        """Return the sums over each block."""
-        return each if self.groups is None else self.groups.sums(each)
-
-
-def points_of(by_level: list[Violations], entries: ChosenLabels) -> WorstPoints:
-    """Return the worst members for labels of rows, each at its level."""
-    if entries.levels is None:
-        known = by_level[0]
-        return (known if entries.places is None else known.take(entries.places)).points(entries.labels)
-    found, parts = [], []
-    for level, known in enumerate(by_level):
-        rows = np.flatnonzero(entries.levels == level)
-        if len(rows):
-            found.append(rows)
-            parts.append(known.take(rows).points(entries.labels[rows]))
-    order = np.argsort(np.concatenate(found))
-    points: Any = [part.points for part in parts]
-    # Keys of points are numbers, one per row.
-    flat = isinstance(points[0], np.ndarray) and points[0].ndim == 1
-    points = np.concatenate(points) if flat else stack(points)
-    gains, costs = (
-        np.concatenate([getattr(part, name) for part in parts])[order] for name in ("gains", "costs")
-    )
-    return WorstPoints(points[order], gains, costs)
 
 
 # Maximum number of rows whose worst members are in memory together.
@@ -394,16 +379,13 @@ class WorstCase(Term):
 
     def _attained(self, answer: ScenarioAnswer, pairwise: np.ndarray) -> np.ndarray:
         """Return the attained value of each block's labeling in a scenario, including cost."""
-        chosen, layout = answer.chosen, answer.layout
-        entries, found = ChosenLabels.of(chosen, layout), Violations.of_levels(answer.by_level)
-        block_gains = entries.sums(entries.of_labels(found.gains))
-        if layout is not None and len(pairwise):
-            block_gains = block_gains + self.bound_structure.pairwise_gain(
-                chosen, answer.competitors.codes, pairwise, layout
+        chosen, whole = answer.chosen, answer.whole()
+        gains, costs = map(whole.sums, whole.gains_and_costs())
+        if answer.layout is not None and len(pairwise):
+            gains = gains + self.bound_structure.pairwise_gain(
+                chosen, answer.competitors.codes, pairwise, answer.layout
             )
-        if chosen.scale is not None:
-            block_gains = block_gains * chosen.scale
-        return block_gains + entries.sums(entries.of_labels(found.costs))
+        return (gains if chosen.scale is None else gains * chosen.scale) + costs
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Return one plane per block."""
@@ -422,24 +404,20 @@ class WorstCase(Term):
 
     def _plane_of(self, space: Space, answer: ScenarioAnswer, pairwise: np.ndarray) -> Planes:
         """Return the plane of each block in a scenario."""
-        competitors, chosen = answer.competitors, answer.chosen
-        entries = ChosenLabels.of(chosen, answer.layout)
-        reached = points_of(answer.by_level, entries)
-        coefficients = entries.competitors_of(competitors).normals(entries.labels) * np.reshape(
-            entries.fractions, (-1, 1)
-        )
-        block_gains = entries.sums(entries.fractions * reached.gains)
+        chosen, whole = answer.chosen, answer.whole()
+        reached = whole.points()
+        coefficients = whole.competitors.normals(whole.chosen.labels) * np.reshape(whole.shares, (-1, 1))
+        gains, costs = whole.sums(reached.gains), whole.sums(reached.costs)
         if chosen.scale is not None:
-            owners = ALL_ROWS if entries.groups is None else entries.groups.owners
+            owners = ALL_ROWS if whole.layout is None else whole.layout.owners
             coefficients *= chosen.scale[owners][:, None]
-            block_gains = block_gains * chosen.scale
-        offsets = entries.sums(entries.fractions * reached.costs)
-        groups = None if entries.groups is None else entries.groups.starts
+            gains = gains * chosen.scale
         moved = self._moved(answer, pairwise)
         if moved is not None:
-            block_gains = block_gains - moved @ pairwise
+            gains = gains - moved @ pairwise
+        groups = None if whole.layout is None else whole.layout.starts
         normals = space.normals(reached.points, coefficients, groups, moved)
-        return Planes(normals, offsets, chosen.upper, offsets + block_gains)
+        return Planes(normals, costs, chosen.upper, costs + gains)
 
     def _moved(self, answer: ScenarioAnswer, pairwise: np.ndarray) -> Any:
         """Return the pairwise part of the blocks' normals."""
