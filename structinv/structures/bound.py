@@ -146,12 +146,13 @@ class BoundStructure:
         self, chosen: Decoding, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """Return the pairwise score of chosen labelings minus the true ones, (n_blocks,)."""
-        true_score = self._pairwise_score(codes, pairwise, layout)
+        true_score = self.pairwise_score(codes, pairwise, layout)
         if chosen.fractions is None:
-            return self._pairwise_score(chosen.labels, pairwise, layout) - true_score
+            return self.pairwise_score(chosen.labels, pairwise, layout) - true_score
         return chosen.features @ pairwise - true_score
 
-    def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
+    def pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
+        """Return the pairwise part of each block's score."""
         return self._checked.pairwise_score(labels, pairwise, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:

@@ -15,8 +15,7 @@ from ..spaces.base import NUMBERS_AT_ONCE, Element, Space
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.inference import decoded
-from ..utils.matrices import ALL_ROWS, Rows, count, row_sizes, stack
-from .objective import join
+from ..utils.matrices import Rows, count, row_sizes, stack
 from .planes import Planes
 from .worst_case import WorstCase
 
@@ -193,11 +192,7 @@ class OneChangeSearch:
         """Return differences of pairwise scores for all sets of other labels, (n, 2^L)."""
         size = self.codes.shape[1]
         every = masks(size).astype(np.int64)
-        if not len(self.pairwise):
-            return np.zeros((len(self.codes), len(every)))
-        layout = _layout(every)
-        features: Any = self.bound_structure.structure.features(every.ravel(), layout, 2)
-        scores = features @ self.pairwise
+        scores = self._pairwise_score(every)
         own = self.codes @ (1 << np.arange(size))
         return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
 
@@ -258,11 +253,12 @@ class OneChangeSearch:
         weights, above = space.weights(self.f), space.constants(self.f)
         _, highest, each = self.single()
         labels, _, upper = self._best(self.potentials_by_position(highest), self.codes, other)
-        every = np.arange(len(labels))
+        every, own_score = np.arange(len(labels)), self._pairwise_score(self.codes)
         best: JointViolation | None = None
         for _ in range(ROUNDS):
             found = self.largest_gains(every, labels != self.codes)
-            gains, sizes = found.gains + self._more(labels), np.maximum(each.sum(axis=1), found.sizes)
+            gains = found.gains + self._pairwise_score(labels) - own_score
+            sizes = np.maximum(each.sum(axis=1), found.sizes)
             found = replace(found, gains=gains, sizes=sizes)
             best = found if best is None else _better(best, found)
             values = (found.points @ weights.T + above)[:, None, :]
@@ -274,12 +270,9 @@ class OneChangeSearch:
         assert best is not None
         return replace(best, upper=np.maximum(upper, best.values))
 
-    def _more(self, labels: np.ndarray) -> np.ndarray:
-        """Return differences of pairwise scores between labelings and the given ones, (n,)."""
-        if not len(self.pairwise):
-            return np.zeros(len(labels))
-        moved: Any = self.bound_structure.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
-        return moved @ self.pairwise
+    def _pairwise_score(self, labels: np.ndarray) -> np.ndarray:
+        """Return the pairwise scores of labelings, (n,)."""
+        return self.bound_structure.pairwise_score(labels.ravel(), self.pairwise, _layout(labels))
 
     # Number of wrong positions.
 
@@ -307,16 +300,10 @@ class OneChangeSearch:
         if self.codes.shape[1] <= MOST_LABELS:
             return self._most_wrong_of_all(truth, rounding)
         potentials = self.potentials_by_position(self.single()[1])
-        thresholds = self._own_score() - rounding
+        thresholds = self._pairwise_score(self.codes) - rounding
         return self.bound_structure.most_wrong(
             potentials, truth.ravel(), thresholds, self.pairwise, _layout(truth)
         )
-
-    def _own_score(self) -> np.ndarray:
-        """Return the pairwise scores of `codes`, (n,)."""
-        nothing = np.zeros((self.codes.size, 2))
-        structure, layout = self.bound_structure.structure, _layout(self.codes)
-        return structure.score(nothing, self.codes.ravel(), self.pairwise, layout)
 
     def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
         every, rows = masks(self.codes.shape[1]), np.arange(len(truth))
@@ -421,30 +408,10 @@ class OneChange(WorstCase):
         super().validate(space)
         check_one_change(space, self.oracle)
 
-    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
-
-    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        parts = []
-        at_zero = space.dot(f, f) == 0
-        for part in self._parts(ALL_ROWS):
-            if at_zero:
-                parts.append(self._values_of_zero(space, part))
-                continue
-            found = self._search(space, f, part, points=False)
-            parts.append((found.upper, np.maximum(0.0, found.values)))
-        upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return np.maximum(upper, attained), attained
-
-    def _values_of_zero(self, space: Space, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Return values at the zero function, without calls of the oracle."""
-        rows, layout = self.bound_structure.rows(blocks)
-        assert layout is not None
-        costs, pairwise = self.bound_structure.costs(rows), np.zeros(space.n_pairwise)
-        structure = self.bound_structure.structure
-        found = decoded(structure, costs, pairwise, layout)
-        value = structure.score(costs, found.labels, pairwise, layout)
-        return value, value
+    def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
+        found = self._search(space, f, blocks, points=False)
+        attained = np.maximum(0.0, found.values)
+        return np.maximum(found.upper, attained), attained
 
     def rows_of(self, blocks: Rows) -> int:
         # All calls for a row count as one.
