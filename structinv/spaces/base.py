@@ -469,6 +469,7 @@ class Space(ABC):
             One normal.
         """
 
+    @abstractmethod
     def scaled(self, normals: Normals, factors: np.ndarray) -> Normals:
         """Multiply each normal by a factor.
 
@@ -484,7 +485,3 @@ class Space(ABC):
         object
             Scaled normals.
         """
-        parts = [
-            self.element(self.combine(normals[[row]], factors[[row]])) for row in range(len(factors))
-        ]
-        return self.stack(parts)

@@ -10,7 +10,6 @@ import numpy as np
 from ..functionals.representers import Representers
 from ..utils.row_arrays import Arrays
 from .atoms import AtomStore
-from .base import Space
 from .kernel_space import Expansion, KernelSpace
 from .point_sums import PointSums
 
@@ -108,32 +107,22 @@ class RepresenterExpansion(Expansion):
 class RepresenterRows:
     """Normals that are short sums over atoms; some of them add a sum of representers.
 
-    Shapes: `owners` (m,).
+    `functions` has these sums by the number of the row.
     """
 
-    def __init__(
-        self, rows: PointSums, owners: np.ndarray, functions: list[RepresenterExpansion]
-    ) -> None:
+    def __init__(self, rows: PointSums, functions: dict[int, RepresenterExpansion]) -> None:
         self.rows = rows
-        self.owners = owners
         self.functions = functions
 
     def __len__(self) -> int:
-        return len(self.owners)
+        return len(self.rows)
 
     def __getitem__(self, chosen: Any) -> RepresenterRows | PointSums:
-        rows, owners = self.rows[chosen], self.owners[chosen]
-        if np.all(owners < 0):
-            return rows
-        used, numbers = np.unique(owners[owners >= 0], return_inverse=True)
-        renumbered = np.full(len(owners), -1)
-        renumbered[owners >= 0] = numbers
-        return RepresenterRows(rows, renumbered, [self.functions[number] for number in used])
-
-    @property
-    def owned(self) -> list[tuple[int, RepresenterExpansion]]:
-        """Rows with a sum of representers, and that function."""
-        return [(int(i), self.functions[self.owners[i]]) for i in np.flatnonzero(self.owners >= 0)]
+        numbers = np.arange(len(self))[chosen]
+        owned = np.flatnonzero(np.isin(numbers, list(self.functions)))
+        functions = {int(row): self.functions[int(numbers[row])] for row in owned}
+        rows = self.rows[chosen]
+        return RepresenterRows(rows, functions) if functions else rows
 
 
 class RepresenterSpace(KernelSpace):
@@ -260,7 +249,7 @@ class RepresenterSpace(KernelSpace):
         assert isinstance(f, RepresenterExpansion)
         normals = self._mixed(normals)
         total = super().scores(f, normals.rows)
-        for row, function in normals.owned:
+        for row, function in normals.functions.items():
             total[row] += np.sum(function.representers * f.functionals())
         return total
 
@@ -268,7 +257,7 @@ class RepresenterSpace(KernelSpace):
         normals = self._mixed(normals)
         atoms = super().combine(normals.rows, coefficients)
         total = self.zeros()
-        for row, function in normals.owned:
+        for row, function in normals.functions.items():
             if coefficients[row]:
                 part = function.copy()
                 part *= coefficients[row]
@@ -282,11 +271,11 @@ class RepresenterSpace(KernelSpace):
     def gram(self, left: Any, right: Any) -> np.ndarray:
         left, right = self._mixed(left), self._mixed(right)
         total = super().gram(left.rows, right.rows).astype(np.float64, copy=False)
-        for row, function in left.owned:
+        for row, function in left.functions.items():
             total[row] += super().scores(function, right.rows)
-        for column, function in right.owned:
+        for column, function in right.functions.items():
             total[:, column] += super().scores(function, left.rows)
-            for row, other in left.owned:
+            for row, other in left.functions.items():
                 total[row, column] += np.sum(other.representers * function.functionals())
         return total
 
@@ -294,14 +283,13 @@ class RepresenterSpace(KernelSpace):
         mixed = [self._mixed(part) for part in parts]
         if len(mixed) == 1:
             return parts[0]
-        firsts = np.cumsum([0, *(len(part.functions) for part in mixed)])
-        owners = [
-            np.where(part.owners < 0, -1, part.owners + first)
+        firsts = np.cumsum([0, *map(len, mixed)])
+        functions = {
+            int(first) + row: function
             for part, first in zip(mixed, firsts, strict=False)
-        ]
-        functions = [function for part in mixed for function in part.functions]
-        rows = PointSums.join([part.rows for part in mixed])
-        return RepresenterRows(rows, np.concatenate(owners), functions)
+            for row, function in part.functions.items()
+        }
+        return RepresenterRows(PointSums.join([part.rows for part in mixed]), functions)
 
     def uncached(self, f: Expansion) -> RepresenterExpansion:
         assert isinstance(f, RepresenterExpansion)
@@ -315,15 +303,13 @@ class RepresenterSpace(KernelSpace):
         function = self.of_representers(f.representers.copy())
         if len(rows.points) == 0 and not np.any(f.free):
             function.know(f.functionals())
-        return RepresenterRows(rows, np.zeros(1, dtype=np.int64), [function])
+        return RepresenterRows(rows, {0: function})
 
     def scaled(self, normals: Any, factors: np.ndarray) -> Any:
         mixed = self._mixed(normals)
-        return (
-            Space.scaled(self, mixed, factors)
-            if mixed.functions
-            else super().scaled(mixed.rows, factors)
-        )
+        rows = mixed.rows.scaled(factors)
+        functions = {row: factors[row] * function for row, function in mixed.functions.items()}
+        return RepresenterRows(rows, functions) if functions else rows
 
     def accepts(self, f: Any) -> bool:
         # Only the sizes of the families are compared.
@@ -361,4 +347,4 @@ class RepresenterSpace(KernelSpace):
     def _mixed(self, normals: Any) -> RepresenterRows:
         if isinstance(normals, RepresenterRows):
             return normals
-        return RepresenterRows(normals, np.full(len(normals), -1), [])
+        return RepresenterRows(normals, {})
