@@ -18,7 +18,7 @@ from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_masked, take
 from ..utils.parameters import brief
 from .arguments import hint_of
-from .listed_changes import ListedChanges, changes_of, draws_of_list, listed_region
+from .listed_changes import ListedChanges, changes_of, draws_of_list, listed_region, most_derived
 from .query import Query, Violations, worst_of
 from .support import Costs, Grades, Support, costs_of
 
@@ -276,7 +276,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         found: Changes | None = None
         if self.finite:
             # If a subclass overrides `orbit` and calls this method, `changes` would not end.
-            found = self._changes(X, None) if self._listing_method() == "orbit" else self.changes(X)
+            found = self._changes(X, None) if _lists_by_orbit(self) else self.changes(X)
         if found is None:
             raise self._absent("orbit")
         return found.members()
@@ -301,7 +301,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
         self._check_rows(X)
         found: Changes | None
-        if self._listing_method() == "orbit":
+        if _lists_by_orbit(self):
             found = ListedChanges(self, X, scored=self._enumerates) if self.finite else None
         else:
             found = self._changes(X, y)
@@ -320,11 +320,6 @@ class InvarianceOracle(BaseEstimator, ABC):
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """Return draws for `draws_of`; overridden in turn by a list or `sample` of a subclass."""
         return draws_of_list(self, X, n_draws, random_state)
-
-    def _listing_method(self) -> str:
-        """Return "orbit" or "_changes": the one that the most derived class defines."""
-        names, kinds = ("_changes", "orbit"), type(self).__mro__
-        return next(name for kind in kinds for name in names if name in vars(kind))
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """Compute tangents: derivatives with respect to transformation parameters.
@@ -678,6 +673,10 @@ class BoundOracle:
             is this bound oracle.
         """
         return [(self,)]
+
+
+def _lists_by_orbit(oracle: InvarianceOracle) -> bool:
+    return most_derived(oracle, "_changes", "orbit") == "orbit"
 
 
 def as_oracle(

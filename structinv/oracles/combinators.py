@@ -130,20 +130,9 @@ class Pair(Combination):
         self.left = left
         self.right = right
 
-    @property
-    def supports_sparse(self) -> bool:  # type: ignore[override]
-        """True if both parts accept CSR matrices."""
-        return self.left.supports_sparse and self.right.supports_sparse
-
-    @property
-    def finite(self) -> bool:  # type: ignore[override]
-        """True if both parts are finite."""
-        return self.left.finite and self.right.finite
-
-    @property
-    def additive(self) -> bool:  # type: ignore[override]
-        """True if both parts are additive."""
-        return self.left.additive and self.right.additive
+    supports_sparse = property(lambda self: self.left.supports_sparse and self.right.supports_sparse)
+    finite = property(lambda self: self.left.finite and self.right.finite)
+    additive = property(lambda self: self.left.additive and self.right.additive)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         return np.concatenate([tangents_of(part, X) for part in (self.left, self.right)], axis=1)

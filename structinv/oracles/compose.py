@@ -47,10 +47,8 @@ class Compose(Pair):
     those of `right`.
     """
 
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        """True if S(x) is a sum of two convex sets."""
-        return self.left.additive and self.left.convex and self.right.convex
+    # A sum of two convex sets is convex.
+    convex = property(lambda self: self.left.additive and self.left.convex and self.right.convex)
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)

@@ -239,12 +239,14 @@ def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: in
     The draws have equal weights and depend on the seed alone.
     """
     oracle._check_rows(X)
-    for kind in type(oracle).__mro__:
-        if "_draws" in vars(kind):
-            return oracle._draws(X, n_draws, random_state)
-        if not {"changes", "orbit", "sample"}.isdisjoint(vars(kind)):
-            break
+    if most_derived(oracle, "_draws", "changes", "orbit", "sample") == "_draws":
+        return oracle._draws(X, n_draws, random_state)
     return draws_of_list(oracle, X, n_draws, random_state)
+
+
+def most_derived(oracle: InvarianceOracle, *names: str) -> str:
+    """Return the method that the most derived class defines; the first of several in one class."""
+    return next(name for kind in type(oracle).__mro__ for name in names if name in vars(kind))
 
 
 def draws_of_list(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: int) -> Changes:

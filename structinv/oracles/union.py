@@ -31,10 +31,7 @@ class Union(Pair):
     all parts. `tangents` are those of `left`, then those of `right`.
     """
 
-    @property
-    def graded(self) -> bool:  # type: ignore[override]
-        """True if one of the parts is graded."""
-        return self.left.graded or self.right.graded
+    graded = property(lambda self: self.left.graded or self.right.graded)
 
     def region(self, X: np.ndarray) -> Region:
         if self.finite:
