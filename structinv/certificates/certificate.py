@@ -136,12 +136,9 @@ class Certificate(Tabulated):
         Certificate
             Certificate of all samples, in order. It is one without labels if any part is.
         """
+        names = "margins", "attacked", "exact", "most_wrong", "lengths"
         return cls(
-            _all_of(parts, "margins"),
-            _all_of(parts, "attacked"),
-            _all_of(parts, "exact"),
-            _all_of(parts, "most_wrong"),
-            _all_of(parts, "lengths"),
+            **{name: all_of(parts, name) for name in names},
             labels_given=all(part.labels_given for part in parts),
             perturbations=common([part.perturbations for part in parts]),
         )
@@ -601,10 +598,10 @@ def margins_at(
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
     """Concatenate the results of several parts, with the points of all."""
     names = "attacked", "bounds", "rounding", "labels", "most_wrong", "lengths"
-    return WorstChange(points=points, **{name: _all_of(parts, name) for name in names})
+    return WorstChange(points=points, **{name: all_of(parts, name) for name in names})
 
 
-def _all_of(parts: Sequence[Any], name: str) -> Any:
+def all_of(parts: Sequence[Any], name: str) -> Any:
     """Concatenate an attribute of several parts; return None if they do not have it."""
     values = [getattr(part, name) for part in parts]
     return None if values[0] is None else np.concatenate(values)

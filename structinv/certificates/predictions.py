@@ -16,7 +16,7 @@ from ..structures.classes import ABOVE, BELOW
 from ..structures.competitors import Competitors
 from ..utils.matrices import Matrix, stack
 from ..utils.summaries import Table, Tabulated, how_many, named_values
-from .certificate import SAME, common, described
+from .certificate import SAME, all_of, common, described
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,10 +69,8 @@ class PredictionBounds(Tabulated):
             Bounds of all samples, in order.
         """
         return cls(
-            np.concatenate([part.lowest for part in parts]),
-            np.concatenate([part.highest for part in parts]),
-            np.concatenate([part.exact for part in parts]),
-            common([part.perturbations for part in parts]),
+            **{name: all_of(parts, name) for name in ("lowest", "highest", "exact")},
+            perturbations=common([part.perturbations for part in parts]),
         )
 
     @property

@@ -108,7 +108,10 @@ class DaskMachine(InvariantEstimator):
         """Fit to partitions with weights of any kind, or to data in memory without Dask."""
         self._check_parameters()
         if not self._in_partitions(X):
-            return self._learn_from(self._in_memory().fit(X, y, **weights))
+            local = self._in_memory().fit(X, y, **weights)
+            for name, value in learned_attributes(local).items():
+                setattr(self, name, value)
+            return self
         self._check_collection(X)
         partitions = partitions_of(X, y, **weights)
         with _note_on_lost_data(), DistributedRows(self._running_client(), partitions) as rows:
@@ -135,11 +138,6 @@ class DaskMachine(InvariantEstimator):
         """Return the unfitted estimator without Dask, with the same parameters."""
         solver = "bmrm" if self.solver == "bmrm" else "auto"
         return self._local_type(**{**self.get_params(deep=False), "solver": solver})
-
-    def _learn_from(self, fitted: Any) -> Self:
-        for name, value in learned_attributes(fitted).items():
-            setattr(self, name, value)
-        return self
 
     def to_local(self) -> Any:
         """Convert to the fitted estimator without Dask, for `structinv.save`.
@@ -289,8 +287,7 @@ class DaskMachine(InvariantEstimator):
         sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
         shape, dtype = (0, self.n_features_in_), precision(X)
         meta = sp.csr_matrix(shape, dtype=dtype) if sparse else np.zeros(shape, dtype)
-        cast = delayed(_cast, pure=False)
-        return as_array([cast(part, dtype) for part in parts], X, meta)
+        return as_array([part.astype(dtype, copy=False) for part in parts], X, meta)
 
     def _computed(self, parts: list[Delayed]) -> list[Any]:
         """Compute delayed objects on the workers."""
@@ -336,11 +333,6 @@ def _call_for_partition(
             )
         refuse_other_indices(X, *others)
         return function(model, widened(X, model.n_features_in_), *others)
-
-
-def _cast(X: Any, dtype: np.dtype) -> Any:
-    """Convert rows to a dtype."""
-    return X.astype(dtype, copy=False)
 
 
 def result_of(model: Any, X: Any, *, method: str) -> Any:

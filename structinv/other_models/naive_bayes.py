@@ -97,13 +97,13 @@ def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> In
             return oracle
         _check_added("add", edits, cut, n_features)
         return clone(edits).set_params(add=1.0)
-    if kind is OnlyFor:
-        return OnlyFor(_on_binary_rows(edits.oracle, cut, n_features), edits.labels)
-    if kind is Protected:
-        return Protected(_on_binary_rows(edits.oracle, cut, n_features), edits.features)
-    if kind is Union:
-        parts = (_on_binary_rows(part, cut, n_features) for part in (edits.left, edits.right))
-        return Union(*parts)
+    if kind in (OnlyFor, Protected, Union):
+        parts = {
+            name: _on_binary_rows(part, cut, n_features)
+            for name, part in oracle.get_params(deep=False).items()
+            if isinstance(part, InvarianceOracle)
+        }
+        return clone(oracle).set_params(**parts)
     raise TypeError(
         f"oracle must remove or add whole features for BernoulliNB(binarize={cut!r}), which reads "
         f"every value as 0 or 1, got {oracle!r}: use FDrop, FAdd, FEdit without scale, or Protected, "

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,12 +76,8 @@ def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator
     if len(blocks) == 0:
         return
     with ThreadPoolExecutor(1) as pool:
-
-        def begin(cuts: Sequence[slice] | None) -> Future[Matrix] | None:
-            return None if cuts is None else pool.submit(read, source, cuts)
-
-        following = begin(blocks[0])
-        for after in chain(blocks[1:], [None]):
-            assert following is not None
-            rows, following = following.result(), begin(after)
+        following = pool.submit(read, source, blocks[0])
+        for cuts in blocks[1:]:
+            rows, following = following.result(), pool.submit(read, source, cuts)
             yield rows
+        yield following.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
 def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
     """Return edges of blocks of at most `most_rows` rows, preferably between chunks."""
     cuts = [0]
-    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+    for first, last in pairwise(edges.tolist()):
         if last - cuts[-1] > most_rows and first > cuts[-1]:
             cuts.append(first)
         if last - first > most_rows:
