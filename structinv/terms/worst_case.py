@@ -56,7 +56,7 @@ class ScenarioAnswer:
         return ScenarioAnswer(self.competitors.take(rows), layout, by_level, Decoding(**taken))
 
     def whole(self) -> ScenarioAnswer:
-        """Return a row for each label with a fraction; without fractions, the answer itself."""
+        """Return the answer with a row for each label that has a fraction."""
         fractions = self.chosen.fractions
         if fractions is None or self.layout is None:
             return self
