@@ -7,6 +7,7 @@ node (Bertele and Brioschi 1972). The nodes of a scope are connected with each o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -86,13 +87,14 @@ def _least_fill(
     order: list[int] = []
     scopes: list[list[int]] = []
     entries = 0.0
-    buckets: dict[int, set[int]] = {}
-    for u, number in fill_in.items():
-        buckets.setdefault(number, set()).add(u)
-    for _ in range(n_nodes):
-        least = min(number for number, nodes in buckets.items() if nodes)
-        u = min(buckets[least])
-        buckets[least].discard(u)
+    # The queue also has former numbers of nodes, which are skipped.
+    queue = [(number, u) for u, number in fill_in.items()]
+    heapify(queue)
+    while queue:
+        number, u = heappop(queue)
+        if fill_in.get(u) != number:
+            continue
+        del fill_in[u]
         scope = neighbors[u]
         entries += float(n_labels) ** len(scope)
         large = float(n_labels) ** (len(scope) + 1) > LARGEST_TABLE or entries > ALL_TABLES
@@ -105,10 +107,8 @@ def _least_fill(
             neighbors[v] |= scope
             neighbors[v] -= {u, v}
         for v in scope:
-            new = _fill_in(neighbors, v)
-            buckets[fill_in[v]].discard(v)
-            buckets.setdefault(new, set()).add(v)
-            fill_in[v] = new
+            fill_in[v] = _fill_in(neighbors, v)
+            heappush(queue, (fill_in[v], v))
     when = {u: place for place, u in enumerate(order)}
     return order, [sorted(scope, key=when.__getitem__) for scope in scopes]
 

@@ -165,7 +165,9 @@ def _one_array(items: list[Any]) -> np.ndarray:
         return np.concatenate(items)
     if kinds == {"f"} and not any(np.isnan(item).any() for item in items):
         return np.concatenate(items)
-    labels = list(chain.from_iterable(each.tolist() if _is_array(each) else each for each in items))
+    labels = list(
+        chain.from_iterable(each.tolist() if isinstance(each, np.ndarray) else each for each in items)
+    )
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
         # NumPy strings lose trailing null characters.
@@ -199,10 +201,6 @@ def _equals_itself(label: Any) -> bool:
         return bool(label == label)
     except (TypeError, ValueError):
         return False
-
-
-def _is_array(each: Any) -> bool:
-    return isinstance(each, np.ndarray)
 
 
 def _of_examples(name: str, given: Any, item: str) -> list[Any]:

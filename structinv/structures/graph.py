@@ -137,6 +137,8 @@ def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
 def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.ndarray]:
     """Return the validated features of all edges; edgeless graphs may have any."""
     validated: list[np.ndarray] = []
+    # First graph with each number of features.
+    widths: dict[int, int] = {}
     for i, (each, ends) in enumerate(zip(given, edges, strict=True)):
         try:
             features = np.asarray(each, dtype=np.float64)
@@ -152,13 +154,10 @@ def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.nda
         if not np.all(np.isfinite(features)):
             raise ValueError(f"X[{i}] must have finite edge features")
         validated.append(features)
-    widths = {
-        each.shape[1]: i
-        for i, (each, ends) in reversed(list(enumerate(zip(validated, edges, strict=True))))
-        if len(ends)
-    }
+        if len(ends):
+            widths.setdefault(features.shape[1], i)
     if len(widths) > 1:
-        (one, i), (other, j) = sorted(widths.items(), key=lambda item: item[1])[:2]
+        (one, i), (other, j) = list(widths.items())[:2]
         raise ValueError(f"X[{j}] must have {one} features per edge, as X[{i}] has, got {other}")
     width = next(iter(widths), 1)
     return [
