@@ -285,7 +285,7 @@ def test_words_that_are_deleted_and_inserted_again_are_unchanged():
     none = np.zeros(2, dtype=np.int64)
     words = CountedWords(np.array([0, 2]), np.array([3, 4]), np.ones(2, dtype=np.int64), none, none[:1])
     found = WordChanges(
-        np.zeros(1), np.zeros(1), np.array([-1, -1]), np.array([[3, 7]]), np.array([[1, 1]])
+        words, np.zeros(1), np.zeros(1), np.array([-1, -1]), np.array([[3, 7]]), np.array([[1, 1]])
     )
-    assert found.of(words, 0) == {4: -1, 7: 1}
-    assert found.edited(words, 8).toarray().tolist() == [[0, 0, 0, 1, 0, 0, 0, 1]]
+    assert found.of(0) == {4: -1, 7: 1}
+    assert found.counts(8).toarray().tolist() == [[0, 0, 0, 1, 0, 0, 0, 1]]

@@ -417,7 +417,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         best = [Placed()] * len(codes)
         for shift in range(1, len(self.classes_)):
             found = search(to_other_labels(self.coef_, shift), codes)
-            reached = label_margins(self._scores(texts.normalized(found.counts())), codes)
+            reached = label_margins(self._scores(texts.normalization.rows(found.counts())), codes)
             better = allowed & (reached < margins)
             margins[better] = reached[better]
             for at in np.flatnonzero(better).tolist():

@@ -27,48 +27,6 @@ _SAME = 1e-9
 _GAINS_AT_ONCE = 4_000_000
 
 
-def occurrence_gains(
-    V: np.ndarray,
-    slopes: np.ndarray,
-    normalization: Normalization,
-    features: np.ndarray,
-    counts: np.ndarray,
-    n_created: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bound the gain of ``a - theta q`` for each created or removed occurrence.
-
-    Shapes: `V` (p, d), `slopes` (p,), `features` (n_pairs,), `counts` (n_pairs,); returns `created` (p,
-    d), `removed` (p, n_pairs).
-    """
-    fine, terms, norm = slopes[:, None] * normalization.squares, normalization.terms, normalization.norm
-    created = V - fine
-    if terms == "counts" and norm == "l2":
-        # Convex for negative slopes, so that the last of several created occurrences gains most.
-        most = np.zeros(V.shape[1])
-        np.maximum.at(most, features, counts)
-        created = np.where(fine < 0, V - fine * (2 * (most + n_created) + 1), created)
-    elif terms == "sublinear":
-        # Later occurrences gain almost nothing, or most is gained by the second for negative slopes.
-        second = V * np.log(2.0) - fine * ((1.0 + np.log(2.0)) ** 2 - 1.0)
-        convex = (fine < 0) & (norm == "l2")
-        later = np.where(convex, np.maximum(second, second - V * np.log(2.0)), 0.0)
-        created = np.maximum(created, later)
-    elif terms == "binary":
-        created = np.maximum(created, 0.0)
-    removed = np.full((len(V), len(features)), -np.inf)
-    before = normalization.values(counts)
-    weights, fine = V[:, features], fine[:, features]
-    some = np.arange(len(features))
-    for n in range(1, int(counts.max(initial=0)) + 1):
-        some = some[counts[some] >= n]
-        after = normalization.values(counts[some] - n)
-        lost = normalization.lengths(after) - normalization.lengths(before[some])
-        gain = weights[:, some] * (after - before[some]) - fine[:, some] * lost
-        removed[:, some] = np.maximum(removed[:, some], gain / n)
-    # A feature may be removed and created again.
-    return created, np.maximum(removed, -created[:, features])
-
-
 @dataclass(frozen=True)
 class BoundedRatios(ABC):
     """Bounds of the scores of edited texts.
@@ -100,6 +58,58 @@ class BoundedRatios(ABC):
     def counts(self) -> sp.csr_matrix:
         """Counts of the features of all texts."""
         return self.counts_of(self.documents)
+
+    def gains(self, V: np.ndarray, slopes: np.ndarray, n_created: int) -> tuple[np.ndarray, np.ndarray]:
+        """Bound the gain of ``a - theta q`` for each created or removed occurrence.
+
+        Edits create at most `n_created` occurrences. A pair is a feature and its count in a text.
+
+        Shapes: `V` (p, d), `slopes` (p,); returns `created` (p, d), `removed` (p, n_pairs).
+        """
+        features, counts, _ = self._pairs
+        normalization, norm = self.normalization, self.normalization.norm
+        terms, fine = normalization.terms, slopes[:, None] * normalization.squares
+        created = V - fine
+        if terms == "counts" and norm == "l2":
+            # Convex for negative slopes, so that the last of several created occurrences gains most.
+            most = np.zeros(V.shape[1])
+            np.maximum.at(most, features, counts)
+            created = np.where(fine < 0, V - fine * (2 * (most + n_created) + 1), created)
+        elif terms == "sublinear":
+            # Later occurrences gain almost nothing, or most is gained by the second for negative slopes.
+            second = V * np.log(2.0) - fine * ((1.0 + np.log(2.0)) ** 2 - 1.0)
+            convex = (fine < 0) & (norm == "l2")
+            later = np.where(convex, np.maximum(second, second - V * np.log(2.0)), 0.0)
+            created = np.maximum(created, later)
+        elif terms == "binary":
+            created = np.maximum(created, 0.0)
+        removed = np.full((len(V), len(features)), -np.inf)
+        before = normalization.values(counts)
+        weights, fine = V[:, features], fine[:, features]
+        some = np.arange(len(features))
+        for n in range(1, int(counts.max(initial=0)) + 1):
+            some = some[counts[some] >= n]
+            after = normalization.values(counts[some] - n)
+            lost = normalization.lengths(after) - normalization.lengths(before[some])
+            gain = weights[:, some] * (after - before[some]) - fine[:, some] * lost
+            removed[:, some] = np.maximum(removed[:, some], gain / n)
+        # A feature may be removed and created again.
+        return created, np.maximum(removed, -created[:, features])
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features and counts of all pairs, and the number of the pair of each entry of `counts`."""
+        amounts = np.rint(self.counts.data).astype(np.int64)
+        most = int(amounts.max(initial=0)) + 1
+        keys = self.counts.indices.astype(np.int64) * most + amounts
+        pairs, numbers = np.unique(keys, return_inverse=True)
+        return pairs // most, pairs % most, numbers
+
+    def pairs_at(self, texts: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return the numbers of the pairs of texts and features that these contain."""
+        counts, d = self.counts, self.counts.shape[1]
+        keys = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr)) * d + counts.indices
+        return self._pairs[2][np.searchsorted(keys, texts * d + features)]
 
     def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> BestEdits:
         """Bound the ratios of all edited texts, as `RatioSearch.worst`."""

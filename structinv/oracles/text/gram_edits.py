@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ...utils.jit import PLAIN, njit
 from ...utils.matrices import TIES, best_first, in_threads, longest_row, short_indices
 from ...utils.resources import check_memory
-from .bounded_ratios import BoundedRatios, occurrence_gains
+from .bounded_ratios import BoundedRatios
 from .text_grams import Documents, Grams, PlacedEdits
 
 
@@ -40,7 +40,8 @@ class GramRatios(BoundedRatios):
     def found(
         self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
     ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
-        gains, splits = self._gains(V, slopes), [[(self.edit, self.most)]]
+        created, removed = self.gains(V, slopes, 2 * self.grams.longest * self.most)
+        gains, splits = np.hstack([created, -removed]), [[(self.edit, self.most)]]
         if self.edit == "edit":
             splits = [[("drop", n), ("add", self.most - n)] for n in range(self.most + 1)]
         for split in splits:
@@ -52,32 +53,14 @@ class GramRatios(BoundedRatios):
                     listed.append((edits, edit))
             yield total, listed
 
-    def _gains(self, V: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Bound the gains of created features, and the negative gains of removed pairs.
-
-        A pair is a feature and its count in a text.
-        """
-        features, counts, _ = self._pairs
-        n_created = 2 * self.grams.longest * self.most
-        created, removed = occurrence_gains(V, slopes, self.normalization, features, counts, n_created)
-        return np.hstack([created, -removed])
-
     @cached_property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features and counts of all pairs, and the number of the pair at each token.
-
-        The numbers are behind those of the features that edits create.
-        """
-        found, starts = self.grams.ending(self.documents), self.documents.starts
-        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        of_text = owners[:, None] * (self.grams.n_features + 1) + found + 1
-        _, inverse, counts = np.unique(of_text, return_inverse=True, return_counts=True)
-        counts = counts[inverse].reshape(found.shape)
-        known, most = found >= 0, int(counts.max(initial=0)) + 1
-        keys, numbers = np.unique(found[known] * most + counts[known], return_inverse=True)
-        ending = np.full(found.shape, -1, dtype=np.int64)
-        ending[known] = numbers + self.grams.n_features
-        return keys // most, keys % most, ending
+    def _ending(self) -> np.ndarray:
+        """Places in the gains of the n-grams that end at each token, by order, or -1."""
+        ending, lengths = self.grams.ending(self.documents), np.diff(self.documents.starts)
+        known = ending >= 0
+        texts = np.repeat(np.repeat(np.arange(len(lengths)), lengths), known.sum(axis=1))
+        ending[known] = self.pairs_at(texts, ending[known]) + self.grams.n_features
+        return ending
 
     @cached_property
     def _features(self) -> sp.csr_matrix:
@@ -126,7 +109,7 @@ class GramRatios(BoundedRatios):
         ) -> None:
             best, removal = np.empty((longest + 1, most + 1, n - 1)), np.empty((longest, n + 1))
             worst_deletions(
-                self.documents.starts, self._pairs[2], where, entries, not self._binary,
+                self.documents.starts, self._ending, where, entries, not self._binary,
                 rows, gains, assign, most, removal, best, np.zeros(best.shape, dtype=np.int64),
                 np.empty((n - 1, most + 1, most + 1)), counts, spots, values,
             )  # fmt: skip
@@ -148,7 +131,7 @@ class GramRatios(BoundedRatios):
                     most, np.full(gains.shape[1], -1, dtype=np.int64), created, creation,
                 )  # fmt: skip
             worst_spots(
-                self.documents.starts, self._pairs[2], adds, not (adds and n == 1), repeats, rows,
+                self.documents.starts, self._ending, adds, not (adds and n == 1), repeats, rows,
                 gains, assign, most, created, creation, np.empty(longest),
                 np.empty(most, dtype=np.int64), *results,
             )  # fmt: skip

@@ -111,8 +111,7 @@ class Normalization:
         rows = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, len(self.scale)))
         if self.norm is None:
             return rows
-        sizes = np.abs(data) if self.norm == "l1" else data * data
-        totals = np.add.reduceat(np.append(sizes, 0.0), indptr[:-1]) * (np.diff(indptr) > 0)
+        totals = np.add.reduceat(np.append(self.lengths(data), 0.0), indptr[:-1]) * (np.diff(indptr) > 0)
         divisors = totals if self.norm == "l1" else np.sqrt(totals)
         rows.data /= np.repeat(np.where(divisors > 0, divisors, 1.0), np.diff(indptr))
         return rows
@@ -122,6 +121,7 @@ class Normalization:
 class WordChanges:
     """Largest ratios of some texts along their directions, with edits.
 
+    - `words`: texts
     - `values, upper` (n,): largest ratio found, and upper bound of all ratios
     - `moves` (n_entries,): changes of the counts of the words of all texts, by the edits that attain
       `values`
@@ -129,16 +129,17 @@ class WordChanges:
       if there is none
     """
 
+    words: CountedWords
     values: np.ndarray
     upper: np.ndarray
     moves: np.ndarray
     added: np.ndarray
     amounts: np.ndarray
 
-    def of(self, words: CountedWords, text: int) -> dict[int, int]:
+    def of(self, text: int) -> dict[int, int]:
         """Return the changes of the counts of a text, by feature."""
-        own = slice(words.indptr[text], words.indptr[text + 1])
-        moves = zip(words.indices[own].tolist(), self.moves[own].tolist(), strict=True)
+        own = slice(self.words.indptr[text], self.words.indptr[text + 1])
+        moves = zip(self.words.indices[own].tolist(), self.moves[own].tolist(), strict=True)
         added = zip(self.added[text].tolist(), self.amounts[text].tolist(), strict=True)
         changes: dict[int, int] = {}
         # A word of a text that is emptied may be inserted again.
@@ -146,9 +147,9 @@ class WordChanges:
             changes[feature] = changes.get(feature, 0) + move
         return {feature: move for feature, move in changes.items() if move}
 
-    def edited(self, words: CountedWords, n_features: int) -> sp.csr_matrix:
-        """Return the counts of the features after these edits of texts, (n, n_features)."""
-        shape = len(words), n_features
+    def counts(self, n_features: int) -> sp.csr_matrix:
+        """Return the counts of the features after these edits, (n, n_features)."""
+        words, shape = self.words, (len(self.words), n_features)
         own = sp.csr_matrix((words.counts + self.moves, words.indices, words.indptr), shape=shape)
         rows, at = np.nonzero(self.amounts)
         new = sp.csr_matrix((self.amounts[rows, at], (rows, self.added[rows, at])), shape=shape)
@@ -191,7 +192,7 @@ class RatioSearch:
         found = self._search(words, V, assign, listed, changes, limits, emptied, self.edit)
         if self._guards(self.edit) and self.edit != "drop":
             some = emptied & ((np.diff(words.indptr) > 0) | (self.edit == "replace"))
-            self._insert_into_empty(found, words, V, assign, listed, np.flatnonzero(some), to_zero)
+            self._insert_into_empty(found, V, assign, listed, np.flatnonzero(some), to_zero)
         return found
 
     @cached_property
@@ -257,12 +258,11 @@ class RatioSearch:
         # Each line of the search visits the words of a text and those to insert.
         n_visited = len(words.indices) + n * len(listed[1]) // (2 * len(V))
         in_threads(search, n, 4 * n_visited, most=max(1, _WORK_AT_ONCE // most**2))
-        return WordChanges(values, upper, moves, added, amounts)
+        return WordChanges(words, values, upper, moves, added, amounts)
 
     def _insert_into_empty(
         self,
         found: WordChanges,
-        words: CountedWords,
         V: np.ndarray,
         assign: np.ndarray,
         listed: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -270,7 +270,7 @@ class RatioSearch:
         to_zero: np.ndarray,
     ) -> None:
         """Replace results for texts that are worse if all words are deleted and others inserted."""
-        left = self.most - to_zero[rows]
+        words, left = found.words, self.most - to_zero[rows]
         if self.edit == "replace":
             left = np.minimum(self.most, to_zero[rows] + words.n_unknown[rows])
         rows, left = rows[left > 0], left[left > 0]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ...utils.matrices import ranges
 from ...utils.texts import Part
-from .bounded_ratios import BoundedRatios, occurrence_gains
+from .bounded_ratios import BoundedRatios
 from .ratios import TOLERANCE, Normalization
 from .text_grams import Documents, PlacedEdits
 from .text_phrases import search_in_places
@@ -153,9 +153,9 @@ class ChunkRatios(BoundedRatios):
     def found(
         self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
     ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
-        features, counts, inner, crossing = self._occurrences
+        inner, crossing = self._occurrences
         n_created = int(self._of_tokens.max()) * self.most if self._of_tokens.nnz else 0
-        created, removed = occurrence_gains(V, slopes, self.normalization, features, counts, n_created)
+        created, removed = self.gains(V, slopes, n_created)
         text = self.documents.take(rows)
         places, owners = ranges(self.documents.starts[rows], np.diff(text.starts))
         scores = np.empty(len(owners))
@@ -171,7 +171,7 @@ class ChunkRatios(BoundedRatios):
         tokens = (
             self.allowed[np.argmax(insertions, axis=0)] if len(self.allowed) else np.zeros(len(V), int)
         )
-        lost = np.array([self._last_blank(gains, features) for gains in removed])
+        lost = np.array([self._last_blank(gains) for gains in removed])
         for total, listed in self._combined(text, owners, scores, best[assign], tokens[assign]):
             yield total + lost[assign], listed
 
@@ -222,10 +222,11 @@ class ChunkRatios(BoundedRatios):
             total += (order - 1) * float(created[orders == order].max(initial=0.0))
         return total
 
-    def _last_blank(self, removed: np.ndarray, features: np.ndarray) -> float:
+    def _last_blank(self, removed: np.ndarray) -> float:
         """Bound the gain if the blank before deleted last tokens disappears, too."""
         if self.reader.step.analyzer != "char":
             return 0.0
+        features = self._pairs[0]
         orders, ends = self.reader.orders[features], self.reader.end_in_blanks[features]
         gains = (removed[ends & (orders == order)] for order in np.unique(orders))
         return sum(float(gain.max(initial=0.0)) for gain in gains)
@@ -236,30 +237,23 @@ class ChunkRatios(BoundedRatios):
         return self.reader.counts_of_texts(self.names)
 
     @cached_property
-    def _occurrences(self) -> tuple[np.ndarray, np.ndarray, sp.csr_matrix, sp.csr_matrix]:
-        """Pairs of features and counts, and how often each token has those of its text.
+    def _occurrences(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """How often each token has the pairs of features and counts of its text, (n_tokens, n_pairs).
 
         The second table has the occurrences of n-grams that several tokens share.
         """
-        counts, documents = self.counts, self.documents
-        lengths, d = np.diff(documents.starts), counts.shape[1]
-        keys = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr)) * d + counts.indices
-        most = int(counts.data.max(initial=0)) + 1
-        amounts = np.rint(counts.data).astype(np.int64)
-        pairs, numbers = np.unique(counts.indices.astype(np.int64) * most + amounts, return_inverse=True)
-        owners = np.repeat(np.arange(len(documents)), lengths)
+        documents, n_pairs = self.documents, len(self._pairs[0])
+        owners = np.repeat(np.arange(len(documents)), np.diff(documents.starts))
         own = sp.csr_matrix(self._of_tokens[documents.tokens])
         rows = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
-        shape = own.shape[0], len(pairs)
 
         def table(rows: np.ndarray, features: np.ndarray, values: np.ndarray) -> sp.csr_matrix:
-            found = numbers[np.searchsorted(keys, owners[rows] * d + features)]
-            return sp.csr_matrix((values, (rows, found)), shape=shape)
+            pairs = self.pairs_at(owners[rows], features)
+            return sp.csr_matrix((values, (rows, pairs)), shape=(own.shape[0], n_pairs))
 
         inner = table(rows, own.indices, own.data)
         shared = self._shared() if self.reader.crosses else np.zeros((2, 0), dtype=np.int64)
-        crossing = table(shared[0], shared[1], np.ones(shared.shape[1]))
-        return pairs // most, pairs % most, inner, crossing
+        return inner, table(shared[0], shared[1], np.ones(shared.shape[1]))
 
     def _shared(self) -> np.ndarray:
         """Return places of tokens and features of the n-grams that they share, (2, n)."""

@@ -47,11 +47,7 @@ class ReadTexts:
     @cached_property
     def rows(self) -> sp.csr_matrix:
         """Rows of the texts, (n, d)."""
-        return self.normalized(self.reader.counts(self.tokens))
-
-    def normalized(self, counts: sp.csr_matrix) -> sp.csr_matrix:
-        """Return the rows of counted features."""
-        return self.normalization.rows(counts)
+        return self.normalization.rows(self.reader.counts(self.tokens))
 
     def take(self, rows: np.ndarray) -> ReadTexts:
         """Return some of the texts."""
@@ -146,7 +142,7 @@ class _BoundTexts(BoundOracle):
         self.oracle._refuse_grades(rho)
         texts, found = self.oracle.texts, self._search(V, np.asarray(assign, dtype=np.int64), rows)
         upper = found.upper if self.oracle.bounds else None
-        points, unit = texts.normalized(found.counts()), unit_of_rows(texts.reader.step)
+        points, unit = texts.normalization.rows(found.counts()), unit_of_rows(texts.reader.step)
         return _TextSupport(points, upper, norm=texts.normalization.norm, unit=unit)
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.jit import njit
+from ...utils.matrices import ranges
 
 # Number that stands for every token without a feature.
 UNKNOWN = -1
@@ -34,9 +35,8 @@ class Documents:
     def take(self, rows: np.ndarray) -> Documents:
         """Return some of the texts."""
         lengths = np.diff(self.starts)[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        shifts = np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
-        return Documents(starts, self.tokens[np.arange(starts[-1]) + shifts])
+        places, _ = ranges(self.starts[rows], lengths)
+        return Documents(np.concatenate([[0], np.cumsum(lengths)]), self.tokens[places])
 
     def edited(self, rows: np.ndarray, edits: PlacedEdits, edit: str) -> Documents:
         """Return the edited texts; `edit` is the kind of edit."""

@@ -264,13 +264,12 @@ class Words(TokenReader):
 
         def worst(V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> Found:
             changes = search.worst(V * normalization.scale, assign, rows)
-            some = words.take(rows)
 
             def placed(at: int) -> Placed:
                 text = texts[np.arange(len(words))[rows][at]]
-                return _placed(self, text, edits.edit, changes.of(some, at))
+                return _placed(self, text, edits.edit, changes.of(at))
 
-            counts = partial(changes.edited, some, self.n_features)
+            counts = partial(changes.counts, self.n_features)
             return Found(changes.values, changes.upper, counts, placed)
 
         return worst
