@@ -164,12 +164,16 @@ FAULTS = {
         "differs", lambda X, V, a: Support(X + np.sign(V)[a] * np.arange(1.0, len(X) + 1.0)[:, None])
     ),
     "nan": Fault("finite", lambda X, V, a: Support(np.where(V[a] == 0, np.nan, X))),
-    "nan upper": Fault("upper must not be NaN", lambda X, V, a: Support(X, np.full(len(X), np.nan))),
-    "shape": Fault(r"shape \(\d+, \d+\) of the rows", lambda X, V, a: Support(X[:, :-1])),
+    "nan upper": Fault(
+        "returned upper that are NaN", lambda X, V, a: Support(X, np.full(len(X), np.nan))
+    ),
+    "shape": Fault(r"must return points of shape \(\d+, \d+\), got", lambda X, V, a: Support(X[:, :-1])),
     "array": Fault("must return a Support", lambda X, V, a: X),
     "integers": Fault("floating-point", lambda X, V, a: Support(np.zeros(X.shape, dtype=int))),
     "scale": Fault("proportional|exceeds", lambda X, V, a: Support(X + lifted(V)[a])),
-    "grade": Fault("rho must lie", lambda X, V, a: Support(X, rho=np.full(len(X), 1.5))),
+    "grade": Fault(
+        r"must return grades in \[0, 1\], got 1.5", lambda X, V, a: Support(X, rho=np.full(len(X), 1.5))
+    ),
     "greedy": Fault(
         "exceeds upper",
         lambda X, V, a: Support(moves(X, V, a, order=first_that_gain)),

@@ -67,16 +67,7 @@ class ThirdPartyOracle(BoundOracle):
     ) -> Support:
         more = () if rho is None else (rho,)
         source, found = self._ask("support", rows, V, assign, cost, *more)
-        if not isinstance(found, Support):
-            raise ValueError(f"{source} must return a Support, got {type(found).__name__}")
-        n_rows = len(assign)
-        points = plugins.rows(source, found.points, self.X, (n_rows, self.X.shape[1]))
-        upper, grades = found.upper, found.rho
-        if upper is not None:
-            upper = plugins.numbers(source, "upper", upper, (n_rows,), finite=False)
-        if grades is not None:
-            grades = plugins.grades(source, grades, (n_rows,))
-        answer = Support(points, upper, grades)
+        answer = checked_support(source, found, self.X, len(assign))
         if self.contains_rows:
             self._check_values(source, answer, (rows, V, assign), cost)
         return answer
@@ -157,6 +148,22 @@ class ThirdPartyOracle(BoundOracle):
             return level
         # A scenario need not contain the unperturbed rows.
         return ThirdPartyOracle(level, self.oracle, self.X, self.y, contains_rows=False)
+
+
+def checked_support(source: str, found: Any, X: Matrix, n_rows: int) -> Support:
+    """Validate the result of `support` for `n_rows` rows of X: types, shapes and numbers.
+
+    Shapes: `X` (n, d).
+    """
+    if not isinstance(found, Support):
+        raise ValueError(f"{source} must return a Support, got {type(found).__name__}")
+    points = plugins.rows(source, found.points, X, (n_rows, X.shape[1]))
+    upper, grades = found.upper, found.rho
+    if upper is not None:
+        upper = plugins.numbers(source, "upper", upper, (n_rows,), finite=False)
+    if grades is not None:
+        grades = plugins.grades(source, grades, (n_rows,))
+    return Support(points, upper, grades)
 
 
 def _numbers(X: Matrix) -> np.ndarray:

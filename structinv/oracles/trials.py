@@ -15,6 +15,7 @@ from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, Matrix, count, resolution
 from .base import BoundOracle, InvarianceOracle, Support
 from .combinators import attained_by, upper_of
+from .third_party import checked_support
 
 
 class Trial:
@@ -69,8 +70,11 @@ class Trial:
         assign = np.zeros(count(rows, bound.X.shape[0]), dtype=np.intp) if assign is None else assign
         with untouched("support", X=bound.X, V=V, assign=assign, cost=cost, y=bound.y):
             answer = raising_check_error(bound.support)(rows, V, assign, cost)
-        _check_form(answer, len(assign), bound.X)
-        return answer
+        source = plugins.method(self.oracle, "support")
+        checked = raising_check_error(checked_support)(source, answer, bound.X, len(assign))
+        if answer.points.dtype.kind != "f":
+            raise CheckError(f"{source} must return points as floating-point numbers")
+        return checked
 
     def tolerance(self, V: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Return the tolerance of ``points @ V`` for rounding errors."""
@@ -105,30 +109,6 @@ def values_and_bounds(
     assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
     V = np.atleast_2d(v)
     return attained_by(answer, V, assign, cost), upper_of(answer, V, assign, cost)
-
-
-def _check_form(answer: Support, n: int, X: Matrix) -> None:
-    if not isinstance(answer, Support):
-        raise CheckError(f"support must return a Support, got {type(answer).__name__}")
-    points = answer.points
-    if not sp.issparse(X) and not isinstance(points, np.ndarray):
-        raise CheckError("points must be an array if the rows are an array")
-    if sp.issparse(points) and points.format != "csr":
-        raise CheckError(f"sparse points must be CSR, got {points.format}")
-    if points.shape != (n, X.shape[1]):
-        raise CheckError(f"points must have the shape {(n, X.shape[1])} of the rows, got {points.shape}")
-    numbers = points.data if sp.issparse(points) else points
-    if numbers.dtype.kind != "f" or not np.all(np.isfinite(numbers)):
-        raise CheckError("points must be finite floating-point numbers")
-    for name, part in (("upper", answer.upper), ("rho", answer.rho)):
-        if part is None:
-            continue
-        if not isinstance(part, np.ndarray) or part.shape != (n,):
-            raise CheckError(f"{name} must be None or an array of shape ({n},)")
-        if np.any(np.isnan(part)) or np.any(part == -np.inf):
-            raise CheckError(f"{name} must not be NaN or -infinity")
-    if answer.rho is not None and not np.all((answer.rho >= 0) & (answer.rho <= 1)):
-        raise CheckError(f"rho must lie in [0, 1], got {answer.rho}")
 
 
 def orbits_of(oracle: InvarianceOracle) -> Iterator[InvarianceOracle]:
