@@ -51,7 +51,6 @@ Model = Annotated[
 DataFormat = Annotated[
     Format | None,
     _data(
-        "--format",
         help="Format of DATA. Default: conll for names ending in .conll, .iob, .iob2 or .bio; otherwise"
         " the first line decides.",
     ),
@@ -96,14 +95,11 @@ Sizes = Annotated[
 ]
 Examples = Annotated[
     int,
-    _output(
-        "--rows", min=0, help="Number of rows, texts or sentences whose worst perturbations are shown."
-    ),
+    _output(min=0, help="Number of rows, texts or sentences whose worst perturbations are shown."),
 ]
 Shape = Annotated[
     str | None,
     _data(
-        "--shape",
         help="Show rows as images of height x width pixels, such as 28x28, or height x width x channels."
         " Default: images for models of shifts, rotations, scalings, shears and flip, otherwise tables.",
     ),
@@ -112,7 +108,6 @@ Shape = Annotated[
 OracleName = Annotated[
     str | None,
     _model(
-        "--oracle",
         help="Allowed perturbations. Texts: edit (delete or insert tokens, the default), drop, add or"
         " replace. Rows and sentences: identity (none, the default), fdrop (remove features), fscale"
         " (rescale them by 0.5 to 2), fadd (add features) or fedit (remove features, entirely or in"
@@ -134,7 +129,6 @@ C = Annotated[float | None, _model("--C", help="Weight of the losses (> 0). Defa
 MaxFPR = Annotated[
     float | None,
     _model(
-        "--max-fpr",
         help="Two classes: set the threshold so that at most this fraction of false positives remains,"
         " such as 0.01. A random fifth of DATA sets the threshold, and the model is trained on the rest."
         " The label to detect is that of --only-for, otherwise the second label in sorted order."
@@ -143,9 +137,7 @@ MaxFPR = Annotated[
 ]
 SolverName = Annotated[
     str | None,
-    _solver(
-        "--solver", help="auto, bmrm, frank_wolfe, interior_point, pegasos, representer or svmstruct."
-    ),
+    _solver(help="auto, bmrm, frank_wolfe, interior_point, pegasos, representer or svmstruct."),
 ]
 Tol = Annotated[
     float | None,
@@ -200,7 +192,7 @@ Source = Annotated[
     ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write.", show_default=False)]
-StoredType = Annotated[DataType, typer.Option("--dtype", help="Type of the stored values.")]
+StoredType = Annotated[DataType, typer.Option(help="Type of the stored values.")]
 NFeatures = Annotated[
     int | None,
     typer.Option(

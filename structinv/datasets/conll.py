@@ -98,24 +98,9 @@ def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], l
     >>> labels
     [['B-NP', 'B-VP'], ['O']]
     """
-    name = name_of(path)
-    sentences: list[Sentence] = []
-    width, first = 0, 0
-    for group in _groups(path, name):
-        for number, cells in group:
-            if not width:
-                width, first = len(cells), number
-                if labeled and width < 2:
-                    raise ValueError(
-                        f"{name}, line {number}: must have a token and its label, got one column"
-                    )
-            if len(cells) != width:
-                raise ValueError(
-                    f"{name}, line {number}: {_columns(len(cells))}, but line {first} has {width}"
-                )
-        sentences.append([cells for _, cells in group])
+    sentences = list(_sentences(path, labeled))
     if not sentences:
-        raise ValueError(f"{name} contains no sentences")
+        raise ValueError(f"{name_of(path)} contains no sentences")
     if not labeled:
         return sentences, None
     labels = [[cells[-1] for cells in sentence] for sentence in sentences]
@@ -219,27 +204,37 @@ def _check_cells(cells: Sequence[str], where: str, *, blanks: bool) -> None:
         raise ValueError(f"{where}: {cells[0]!r} starts a document and cannot be a token")
 
 
-def _groups(path: Source, name: str) -> Iterator[list[tuple[int, Token]]]:
-    """Yield the lines of each sentence, as numbers and columns."""
+def _sentences(path: Source, labeled: bool) -> Iterator[Sentence]:
+    """Yield the columns of each sentence's tokens, also that of the label."""
+    name = name_of(path)
     with opened(path) as stream:
         content = stream.read().removeprefix(BOM_UTF8)
     lines = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     tabs = _divided_by_tabs(lines)
     known: dict[bytes, str] = {}
-    group: list[tuple[int, Token]] = []
+    width, first = 0, 0
+    sentence: Sentence = []
     for number, line in enumerate(lines, start=1):
-        cells = line.split(b"\t") if tabs else line.split()
         if not line.strip() or line.startswith(DOCUMENT_START.encode()):
-            if group:
-                yield group
-            group = []
-        elif not (tabs and _is_comment(line)):
-            # Most columns occur many times, so each is decoded and stored once.
-            group.append(
-                (number, tuple(known.get(c) or _decoded(c, known, name, number) for c in cells))
+            if sentence:
+                yield sentence
+            sentence = []
+            continue
+        if tabs and _is_comment(line):
+            continue
+        cells = line.split(b"\t") if tabs else line.split()
+        if not width:
+            width, first = len(cells), number
+        if labeled and width < 2:
+            raise ValueError(f"{name}, line {number}: must have a token and its label, got one column")
+        if len(cells) != width:
+            raise ValueError(
+                f"{name}, line {number}: {_columns(len(cells))}, but line {first} has {width}"
             )
-    if group:
-        yield group
+        # Most columns occur many times, so each is decoded and stored once.
+        sentence.append(tuple(known.get(c) or _decoded(c, known, name, number) for c in cells))
+    if sentence:
+        yield sentence
 
 
 def _divided_by_tabs(lines: list[bytes]) -> bool:
