@@ -175,41 +175,6 @@ def _adopted(objective: Objective, earlier: Solution | Start) -> Start:
     return Start(space.adopted(earlier.f, bounds), earlier.dual_variables)
 
 
-class EndingCost:
-    """Estimated seconds of the final check and the certificate, from earlier checks.
-
-    If a check calls no oracle, the certificate needs an additional pass with the time per row of the
-    last step. Before the first check, the estimate is a pass with the time per row of the last step.
-    """
-
-    def __init__(self, deadline: float) -> None:
-        self.deadline = deadline
-        self._check: float | None = None
-        self._pass = 0.0
-
-    def stepped(self, seconds: float, asked: int, rows: int) -> None:
-        """Update the estimate after a step that called oracles for `asked` rows.
-
-        A pass has `rows` rows.
-        """
-        if asked > 0:
-            self._pass = seconds * rows / asked
-
-    def checked(self, seconds: float, asked: int) -> None:
-        """Update the estimate after a check with oracle calls for `asked` rows."""
-        self._check = seconds if asked > 0 else seconds + self._pass
-
-    @property
-    def seconds(self) -> float:
-        """Reserved seconds: at most half of the time limit."""
-        ending = self._pass if self._check is None else self._check
-        return min(ending, MOST_RESERVED * self.deadline)
-
-    def is_due(self, now: float) -> bool:
-        """Return whether a run must end now to finish by the deadline."""
-        return now + self.seconds >= self.deadline
-
-
 class _Run:
     """Best function and bounds of one run."""
 
@@ -226,8 +191,11 @@ class _Run:
         self.stop, self.tolerance = stop, stop.tolerance
         self.state: Any = None
         self.history: list[Record] = []
-        self.ending_cost = EndingCost(stop.deadline)
+        self.deadline = stop.deadline
         self.limited = bool(np.isfinite(stop.deadline))
+        # Estimated seconds of a pass of the oracles, and of the final check with the certificate.
+        self.pass_seconds = 0.0
+        self.check_seconds: float | None = None
         self.overflowed = False
         self.relaxed = objective.relaxed
         self.watch = Stopwatch()
@@ -255,7 +223,12 @@ class _Run:
 
     def out_of_time(self) -> bool:
         """Return whether the current step must end to leave time for the final check."""
-        return self.ending_cost.is_due(self.watch.seconds)
+        return self.watch.seconds + self._ending_seconds() >= self.deadline
+
+    def _ending_seconds(self) -> float:
+        """Return the seconds to reserve for the end: at most half of the time limit."""
+        ending = self.pass_seconds if self.check_seconds is None else self.check_seconds
+        return min(ending, MOST_RESERVED * self.deadline)
 
     def note_overflow(self, what: str, flag: int) -> None:
         """Record an overflow, as an error handler of NumPy."""
@@ -281,9 +254,9 @@ class _Run:
             estimate = self.solver.step(self.objective, state)
             n_oracle_rows = self.objective.oracle_calls - n_oracle_rows
             self.seconds = self.watch.seconds
-            if self.limited:
-                rows = self.objective.rows_of_a_pass
-                self.ending_cost.stepped(self.seconds - began, n_oracle_rows, rows)
+            if self.limited and n_oracle_rows > 0:
+                ratio = self.objective.rows_of_a_pass / n_oracle_rows
+                self.pass_seconds = (self.seconds - began) * ratio
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.overflowed and self._stands_still():
@@ -376,7 +349,7 @@ class _Run:
         ends = [callback(progress) for callback in callbacks]
         if self.limited:
             # End time of the run if it ends here, because the final check takes time.
-            progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
+            progress = replace(progress, seconds=self.seconds + self._ending_seconds())
         reason = self.stop.reason(progress)
         if reason is None and checked and has_stalled(self.history, self.solver):
             reason = Status.STALLED
@@ -417,7 +390,9 @@ class _Run:
             return False
         self.seconds = self.watch.seconds
         if self.limited:
-            self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - n_oracle_rows)
+            # After a check without oracle calls, the certificate needs a pass of its own.
+            called = self.objective.oracle_calls > n_oracle_rows
+            self.check_seconds = self.seconds - began + (0.0 if called else self.pass_seconds)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)
