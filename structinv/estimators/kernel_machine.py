@@ -56,7 +56,6 @@ class KernelMachine(InvariantEstimator):
     invariance_loss: str | ScalarLoss | Sequence[str | ScalarLoss] = "squared"
     oracle: InvarianceOracle | None = None
 
-    solution_: Solution
     kernel_: Kernel
     support_vectors_: np.ndarray
     dual_coef_: np.ndarray

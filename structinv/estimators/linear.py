@@ -122,28 +122,20 @@ class LinearMachine(InvariantEstimator):
         return source_for_oracle(check_source(self, X), oracle), oracle
 
     def _objective(self, problem: Problem) -> Objective:
+        (n_rows, n_features), n_outputs = problem.rows.shape, problem.n_outputs
+        space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
+        functions = linear_functions(n_features, n_outputs)
         if isinstance(problem.rows, RowSource):
-            return self._objective_in_blocks(problem)
+            sizes = block_sizes(problem.rows, functions, as_bytes(self.memory_limit))
+            return Objective(space, [problem.in_blocks(sizes)])
         term = problem.worst_case()
-        n_rows, n_features = problem.rows.shape
         what = f"training with weights for {n_features} features"
-        weights = linear_functions(n_features, term.n_outputs)
-        check_memory(what, weights, "hash the features, or renumber them without gaps")
-        needed, size = linear_memory(problem.rows, term.bound, term.n_outputs)
+        check_memory(what, functions, "hash the features, or renumber them without gaps")
+        needed, size = linear_memory(problem.rows, term.bound, n_outputs)
         if needed > 0:
             check_memory(
                 named(term.bound, size, n_rows), needed, "use fewer perturbed samples or fewer rows"
             )
-        space = ExplicitSpace(n_features, term.n_outputs, intercept=bool(self.fit_intercept))
-        return Objective(space, [term])
-
-    def _objective_in_blocks(self, problem: Problem) -> Objective:
-        """Return the objective for rows in blocks."""
-        n_features, n_outputs = problem.rows.shape[1], problem.n_outputs
-        functions = linear_functions(n_features, n_outputs)
-        sizes = block_sizes(problem.rows, functions, as_bytes(self.memory_limit))
-        term = problem.in_blocks(sizes)
-        space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
         return Objective(space, [term])
 
     def _best_solver(self, objective: Any) -> tuple[Solver, str]:

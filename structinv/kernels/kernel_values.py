@@ -217,9 +217,6 @@ class RowCache:
                 self._known.popitem(last=False)
         return record.made
 
-    def __reduce__(self) -> tuple[type[RowCache], tuple[int]]:
-        return RowCache, (self.most,)
-
 
 def kernel_matrix(
     kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None
