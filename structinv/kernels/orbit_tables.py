@@ -140,31 +140,26 @@ def _fill(
     (points, x), (others, y), (of_left, of_right) = left, right, weights
     s, t = len(of_left), len(of_right)
 
-    def work(tile: Tile) -> None:
-        rows, columns = tile
-        left_points = slice(rows.start * s, rows.stop * s)
-        right_points = slice(columns.start * t, columns.stop * t)
-        norms = x[left_points], y[right_points]
-        values = kernel_table(kernel, points[left_points], others[right_points], norms)
-        _means(values, of_left, of_right, np.empty(values.shape[1], dtype=values.dtype), out[tile])
-
     shared = kernel.thread_safe
     # Tiles are smaller if there are few points, so that each thread has work.
     most = min(LEFT, max(RIGHT, len(points) // 4)) if shared else LEFT_ALONE
-    rows, columns = max(1, most // s), max(1, RIGHT // t)
-    tiles = _tiles(out.shape, rows, columns, symmetric)
+    tiles = _tiles(out.shape, max(1, most // s), max(1, RIGHT // t), symmetric)
+
+    def work(numbers: slice) -> None:
+        for rows, columns in tiles[numbers]:
+            left_points = slice(rows.start * s, rows.stop * s)
+            right_points = slice(columns.start * t, columns.stop * t)
+            norms = x[left_points], y[right_points]
+            values = kernel_table(kernel, points[left_points], others[right_points], norms)
+            sums = np.empty(values.shape[1], dtype=values.dtype)
+            _means(values, of_left, of_right, sums, out[rows, columns])
+
     if not shared:
-        for tile in tiles:
-            work(tile)
+        work(slice(None))
         return
-
-    def portion(numbers: slice) -> None:
-        for tile in tiles[numbers]:
-            work(tile)
-
     # BLAS threads that wait actively would take the processors from these threads.
     with one_blas_thread():
-        in_threads(portion, len(tiles), len(points) * len(others), most=1)
+        in_threads(work, len(tiles), len(points) * len(others), most=1)
 
 
 def _tiles(shape: tuple[int, ...], rows: int, columns: int, symmetric: bool) -> list[Tile]:
