@@ -71,16 +71,6 @@ def warn_of_unknown_texts(
     )
 
 
-def warn_of_unknown_rows(
-    texts: Any, rows: Any, vectorizer: Any, classifier: Any, stacklevel: int
-) -> None:
-    """Warn of texts without a feature, for a classifier of their rows."""
-    empty = rows[:1] * 0
-    warn_of_unknown_texts(
-        texts, rows, vectorizer, lambda _: classifier.predict(empty)[0], stacklevel=stacklevel + 1
-    )
-
-
 @contextmanager
 def without_warnings_of_unknown_texts() -> Iterator[None]:
     """Suppress the warning, for parts of data whose owner has it for all of them."""

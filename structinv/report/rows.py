@@ -16,7 +16,7 @@ from ..certificates.certificate import Certificate
 from ..estimators.inputs import label_name, some_rows
 from ..estimators.text import (
     share_of_unknown_tokens,
-    warn_of_unknown_rows,
+    warn_of_unknown_texts,
     without_warnings_of_unknown_texts,
 )
 from ..inspection import explain_edit
@@ -56,7 +56,10 @@ class RowSubject(Subject):
     def unknown(self) -> list[str]:
         if self.texts is None:
             return []
-        warn_of_unknown_rows(self.texts, self.X, self.vectorizer, self.model, stacklevel=3)
+        model, empty = self.model, self.X[:1] * 0
+        warn_of_unknown_texts(
+            self.texts, self.X, self.vectorizer, lambda _: model.predict(empty)[0], stacklevel=3
+        )
         return _of_tokens(self.vectorizer, self.texts)
 
     def classes(self, certificate: Certificate) -> Content:
