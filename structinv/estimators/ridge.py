@@ -328,7 +328,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         coefficients = np.zeros((len(X), solved.shape[2]))
         coefficients[used] = solved[best]
         self.dual_coef_ = coefficients.reshape(len(X), *shape)
-        self.intercept_ = _one_or_many(intercepts[best], shape)
+        self.intercept_ = intercepts[best].copy() if shape else float(intercepts[best, 0])
         self.X_fit_ = np.empty((len(X), 0), dtype=X.dtype) if self.kernel_ is None else X
         predictions = np.empty(self.dual_coef_.shape)
         predictions[used] = y[used] - residuals[best]
@@ -393,10 +393,6 @@ def checked_alphas(alphas: Any) -> np.ndarray:
     if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):
         raise ValueError(f"alphas must contain numbers above 0, and at least one, got {brief(alphas)}")
     return found.astype(np.float64)
-
-
-def _one_or_many(values: np.ndarray, shape: tuple[int, ...]) -> Any:
-    return values.copy() if shape else float(values[0])
 
 
 # Up to this number of alphas, Cholesky factors are faster than an eigendecomposition.

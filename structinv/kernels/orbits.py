@@ -200,14 +200,13 @@ class OrbitMean(CompositeKernel):
         if n_features is None:
             return np.inf
         constant = self.kernel.lipschitz(n_features)
-        # A constant of 0 or infinity does not depend on the bound, which may be infinite.
-        return constant * self._norm_bound(n_features) if 0 < constant < np.inf else constant
-
-    def _norm_bound(self, n_features: int) -> float:
-        """Return `Changes.norm_bound`, cached because it takes the matrices of all maps."""
+        if not 0 < constant < np.inf:
+            # It does not depend on the bound, which may be infinite.
+            return constant
+        # The bound is cached, because it takes the matrices of all maps.
         known = self._orbit(n_features)
         record = self._record("_bound", known, lambda: known.made[0].norm_bound(n_features))
-        return float(record.made)
+        return constant * float(record.made)
 
 
 class OrbitDistance(CompositeKernel):

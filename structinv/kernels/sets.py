@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metrics.distances import Comparison, check_sides, check_sizes, compare_regions, table
+from ..metrics.distances import check_sides, check_sizes, compare_regions, table
 from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import parameters_of
@@ -122,7 +122,10 @@ class SetKernel(Kernel):
         X, Y = same_precision(X, Y)
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), dtype=X.dtype)
-        compared = self._compared(X, X if same else Y)
+        check_sizes(X, Y)
+        right = self._region(Y)
+        left = right if same else self._region(X)
+        compared = compare_regions(left, right, "mean" if self.sides == "mean" else "two")
         distances = table(compared, len(X), len(Y), same)
         return self._of_squares(np.square(distances, out=distances))
 
@@ -138,12 +141,6 @@ class SetKernel(Kernel):
 
     def _of_squares(self, squares: np.ndarray) -> np.ndarray:
         return kernel_partials(self.kernel, squares, None, 0)[0, 0]
-
-    def _compared(self, X: np.ndarray, Y: np.ndarray) -> Comparison:
-        sides = "mean" if self.sides == "mean" else "two"
-        check_sizes(X, Y)
-        right = self._region(Y)
-        return compare_regions(right if X is Y else self._region(X), right, sides)
 
     def _region(self, X: np.ndarray) -> Region:
         make = tangent_planes if self.sides == "tangent" else region_of

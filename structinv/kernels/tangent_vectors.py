@@ -128,14 +128,11 @@ class DirectedKernel(Kernel):
             one = tangents_of(self.oracle, X[:1])
         except NotImplementedError as error:
             raise NotImplementedError(f"{error}, which {type(self).__name__} requires") from error
-        self._check_room(X, one.shape[1])
-        return one if len(X) == 1 else tangents_of(self.oracle, X)
-
-    def _check_room(self, X: np.ndarray, size: int) -> None:
         # 24 bytes per entry: float64 directions, orthogonal directions, and the cache.
-        needed = 24.0 * X.size * (1 + size)
+        needed = 24.0 * X.size * (1 + one.shape[1])
         if needed > FEW_BYTES:
             check_memory(f"the directions of {len(X)} rows", needed, "use fewer rows")
+        return one if len(X) == 1 else tangents_of(self.oracle, X)
 
 
 def unit_directions(directions: np.ndarray) -> np.ndarray:
