@@ -402,7 +402,7 @@ class TestTrustedTypes:
         bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "Combination", "Pair"}
-        bases |= {"LabelingEstimator", "WholeExample"}
+        bases |= {"LabelingEstimator", "OracleWrapper", "WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")
         missing = {kind.__name__ for kind in found - OWN} - bases

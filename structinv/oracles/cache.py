@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,41 +30,46 @@ class Cache:
             self._values[name] = make()
         return self._values[name]
 
+    def last(self, array: Any, make: Callable[[], Any]) -> Any:
+        """Return the result for this array object, if it is the last one; otherwise compute it."""
+        last = self._values.get("last")
+        if last is None or last[0] is not array:
+            last = self._values["last"] = array, make()
+        return last[1]
+
     def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
         return Cache, ()
 
 
-class LastResult:
-    """The last result for an array, returned as long as the array is the same object.
+class CachedOracle:
+    """Mixin of oracles that compute intermediate results once for each `bind`."""
 
-    Pickles and deep copies are empty.
-    """
+    # Only prepared copies have a cache.
+    _cache: Cache | None = None
 
-    def __init__(self) -> None:
-        self._last: tuple[Any, Any] | None = None
+    def _prepared(self) -> Self:
+        if self._cache is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._cache = Cache()
+        return prepared
 
-    def get(self, array: Any, make: Callable[[], Any]) -> Any:
-        """Return the result for this array object; compute it by `make` for another one."""
-        last = self._last
-        if last is None or last[0] is not array:
-            last = self._last = array, make()
-        return last[1]
+    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        return make() if self._cache is None else self._cache.get(name, make)
 
-    def __reduce__(self) -> tuple[type[LastResult], tuple[()]]:
-        return LastResult, ()
+    def _once_for(self, array: Any, make: Callable[[], Any]) -> Any:
+        return make() if self._cache is None else self._cache.last(array, make)
 
 
+@dataclass(frozen=True, eq=False)
 class Record:
     """A value with the parameters that it was computed from.
 
     Records never change, so other threads always see both together.
     """
 
-    __slots__ = ("key", "made")
-
-    def __init__(self, key: Any, made: Any) -> None:
-        self.key = key
-        self.made = made
+    key: Any
+    made: Any
 
 
 class _SameObject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -11,14 +10,14 @@ from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating
 from ..utils.parameters import brief
 from .base import BoundOracle, Support
-from .cache import LastResult
+from .cache import CachedOracle
 from .changes import Changes
 from .finite_oracles import FiniteOracle, best_of_list
 from .listed_changes import ListedChanges, listed
 from .support import Costs, Grades
 
 
-class Sampled(FiniteOracle):
+class Sampled(CachedOracle, FiniteOracle):
     r"""Perturbed samples listed by a function, together with the sample itself.
 
     .. math:: S(x) = \{x\} \cup \{g_1(x), \dots, g_s(x)\}
@@ -65,9 +64,6 @@ class Sampled(FiniteOracle):
     array([[3., 1., 2.]])
     """
 
-    # Only prepared copies have this cache.
-    _last: LastResult | None = None
-
     def __init__(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
         self.function = function
 
@@ -86,18 +82,10 @@ class Sampled(FiniteOracle):
         found = plugins.ask_third_party("function", self.function, rows)
         return plugins.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
-    def _prepared(self) -> Sampled:
-        """Return a copy that caches the members of the last rows."""
-        if self._last is not None:
-            return self
-        prepared = copy.copy(self)
-        prepared._last = LastResult()
-        return prepared
-
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
-        if self._last is None:
-            return ListedChanges(self, X)
-        return self._last.get(X, lambda: ListedChanges(self, X, keep=True))
+        is_bound = self._cache is not None
+        found: Changes = self._once_for(X, lambda: ListedChanges(self, X, keep=is_bound))
+        return found
 
     def member_names(self, size: int) -> list[str]:
         return ["identity", *(f"member {number}" for number in range(1, size))]

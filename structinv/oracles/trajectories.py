@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from ..utils.parameters import brief, check_integer
 from ..utils.polynomials import largest_on_interval
 from .arguments import check_directions
 from .base import BoundOracle, Support
-from .cache import LastResult
+from .cache import CachedOracle
 from .changes import Changes
 from .curves import CurveOracle, Curves, GridOfCurves
 from .parameter_values import interval
@@ -27,7 +26,7 @@ from .support import Costs, Grades
 _BLOCK = 64
 
 
-class Trajectory(CurveOracle):
+class Trajectory(CachedOracle, CurveOracle):
     r"""Samples moved along a polynomial of one parameter (Graepel and Herbrich 2004).
 
     .. math:: S(x) = \{x + \sum_{k=1}^p t^k x_k : a \le t \le b\}, \quad a \le 0 \le b
@@ -81,9 +80,6 @@ class Trajectory(CurveOracle):
            [1.  , 1.  ]])
     """
 
-    # Only prepared copies have this cache.
-    _last: LastResult | None = None
-
     def __init__(
         self,
         function: Callable[[np.ndarray], np.ndarray],
@@ -118,20 +114,9 @@ class Trajectory(CurveOracle):
     def _name(self, t: float) -> str:
         return f"t = {t:g}"
 
-    def _prepared(self) -> Self:
-        """Return a copy that caches the curves of the last rows."""
-        if self._last is not None:
-            return self
-        prepared = copy.copy(self)
-        prepared._last = LastResult()
-        return prepared
-
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
-        return (
-            GridOfCurves(self, X)
-            if self._last is None
-            else self._last.get(X, lambda: GridOfCurves(self, X))
-        )
+        found: Changes = self._once_for(X, lambda: GridOfCurves(self, X))
+        return found
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +26,7 @@ from ...utils.matrices import (
 from ...utils.parameters import check_integer, check_number
 from ..arguments import check_directions, profile_of_list
 from ..base import InvarianceOracle, Support
-from ..cache import Cache
+from ..cache import CachedOracle
 from ..changes import Changes, LinearChanges, draw_names, normalized
 from ..parameter_values import check_draw, check_spread, draw, halve, interval, listed, log_density
 from ..support import Costs, Grades, costs_of
@@ -50,7 +49,7 @@ from .image_maps import (
 _HALVINGS = 8
 
 
-class ImageOracle(InvarianceOracle):
+class ImageOracle(CachedOracle, InvarianceOracle):
     r"""Base class of geometric image transformations with one real parameter.
 
     .. math:: S(x) = \{x\} \cup \{T_{k,t}\, x : t \in values, k \in families\}
@@ -110,9 +109,6 @@ class ImageOracle(InvarianceOracle):
     resolution: int = 9
     spread: float | None = None
     smoothing: float = 0.0
-
-    # Only prepared copies have a cache.
-    _cache: Cache | None = None
 
     @abstractmethod
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -235,16 +231,6 @@ class ImageOracle(InvarianceOracle):
         check_spread(self.spread)
         check_number("smoothing", self.smoothing)
         image_shape(self.shape, n_features)
-
-    def _prepared(self) -> Self:
-        if self._cache is not None:
-            return self
-        prepared = copy.copy(self)
-        prepared._cache = Cache()
-        return prepared
-
-    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        return make() if self._cache is None else self._cache.get(name, make)
 
     def _shape(self, n_features: int) -> ImageShape:
         def make() -> ImageShape:
