@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..oracles.listed_changes import averaged
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
 from .base import KernelFeatures
-from .responses import Responses, check_templates, draw_templates, mean_waves, spectrum_of
+from .responses import TEMPLATES, Responses, check_templates, mean_waves, spectrum_of
 
 
 @dataclass(eq=False, repr=False)
@@ -143,7 +142,7 @@ class OrbitFourier(KernelFeatures):
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         spectrum = spectrum_of(self._learn_kernel(), self.templates)
         columns = int(self.n_components)
-        draw = partial(draw_templates, self.templates)
+        draw = TEMPLATES[self.templates]
         self.templates_ = draw(spectrum, -(-columns // 2), X.shape[1], rng)
         self.__dict__.pop("second_templates_", None)
         if self.layers == 2:

@@ -18,16 +18,9 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, in_threads, one_blas_thread, products
 
 
-def draw_templates(
-    kind: str, spectrum: Spectrum, size: int, n_features: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw frequencies of a kernel's spectrum, (size, n_features) of float64."""
-    return TEMPLATES[kind](spectrum, size, n_features, rng)
-
-
 def unit_templates(kind: str, size: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
     """Draw directions of length 1, (size, n_features) of float64."""
-    directions = draw_templates(kind, normals(1.0), size, n_features, rng)
+    directions = TEMPLATES[kind](normals(1.0), size, n_features, rng)
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
@@ -55,7 +48,9 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
 
 def _independent(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Draw independent frequencies (Rahimi and Recht 2007)."""
-    return _frequencies(spectrum, rng.random((size, spectrum.n_uniforms(d))), d)
+    source = plugins.method(spectrum, "frequencies")
+    frequencies = spectrum.frequencies(rng.random((size, spectrum.n_uniforms(d))), d)
+    return plugins.numbers(source, "frequencies", frequencies, (size, d)).astype(np.float64)
 
 
 def _orthogonal(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -67,13 +62,6 @@ def _orthogonal(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator)
         # Without the signs, the basis is not uniformly distributed.
         part[:] = (basis * np.sign(np.diagonal(triangle))).T
     return directions * _lengths(spectrum, size, d, rng)
-
-
-def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
-    """Return validated frequencies of a spectrum for uniform numbers, (size, d)."""
-    source = plugins.method(spectrum, "frequencies")
-    frequencies = spectrum.frequencies(uniforms, d)
-    return plugins.numbers(source, "frequencies", frequencies, (len(uniforms), d)).astype(np.float64)
 
 
 def _lengths(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -89,6 +77,7 @@ def _stratified(size: int, rng: np.random.Generator) -> np.ndarray:
     return (rng.permutation(size) + rng.random(size)) / size
 
 
+# Functions that draw frequencies of a kernel's spectrum, (size, d) of float64.
 TEMPLATES: dict[str, Callable[[Spectrum, int, int, np.random.Generator], np.ndarray]] = {
     "orthogonal": _orthogonal,
     "gaussian": _independent,

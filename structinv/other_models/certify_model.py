@@ -238,7 +238,8 @@ def _certificate(
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
         of_rows = oracle._for_rows(np.arange(X.shape[0])[rows])
-        worst = _worst_change(model.of_rows(rows), of_rows, X[rows], y[rows])
+        scores = replace(model, scores=model.scores.of_rows(rows))
+        worst = _worst_change(scores, of_rows, X[rows], y[rows])
         parts.append(worst.certificate(oracle, labels_given=labels_given))
     return Certificate.join(parts)
 

@@ -29,6 +29,7 @@ from .text_features import Block, text_blocks
 
 # Counted features of texts, for each vectorizer.
 Counts: TypeAlias = Sequence[sp.csr_matrix]
+WorstTexts: TypeAlias = tuple[WorstChange, Callable[[], list[str]], np.ndarray]
 # Number of texts at a time.
 TEXTS_AT_ONCE = 8192
 
@@ -42,12 +43,11 @@ def certify_texts(
 
     Shapes: `y` (n,).
     """
-    found = list(_worst_texts(parts, X, y, oracle, edits))
-    has_features = np.concatenate([worst.has_features for worst in found])
+    changes, _, has_features = zip(*_worst_texts(parts, X, y, oracle, edits), strict=True)
     # Without labels every text may change.
     printed = edits if y is None else oracle
-    parts_of = [worst.change.certificate(printed, labels_given=y is not None) for worst in found]
-    return Certificate.join(parts_of), sp.csr_matrix(has_features[:, None])
+    parts_of = [change.certificate(printed, labels_given=y is not None) for change in changes]
+    return Certificate.join(parts_of), sp.csr_matrix(np.concatenate(has_features)[:, None])
 
 
 def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None) -> list[str]:
@@ -101,28 +101,14 @@ def worst_texts(estimator: Any, oracle: InvarianceOracle, X: Any, y: Any = None)
     if isinstance(parts.last, InvariantTextClassifier):
         labels = estimator.predict(X) if y is None else y
         return parts.last.worst_case(transformed(X, parts.steps), labels, oracle=oracle)
-    return [text for worst in _worst_texts(parts, X, y, oracle, edits) for text in worst.texts()]
-
-
-@dataclass(frozen=True)
-class WorstTexts:
-    """Worst edits of some texts that are found, with bounds.
-
-    - `change`: margins of the worst edited texts that are found, bounds of those of all edited texts,
-      and bounds of the rounding errors
-    - `texts`: function that returns these edited texts
-    - `has_features` (n,): whether the unedited texts have a feature
-    """
-
-    change: WorstChange
-    texts: Callable[[], list[str]]
-    has_features: np.ndarray
+    found = _worst_texts(parts, X, y, oracle, edits)
+    return [text for _, edited_texts, _ in found for text in edited_texts()]
 
 
 def _worst_texts(
     parts: Layers, X: Any, y: Any, oracle: InvarianceOracle, edits: TokenEdits
 ) -> Iterator[WorstTexts]:
-    """Yield the worst edits of texts, some texts at a time."""
+    """Yield the worst edits of texts as `TextPipeline.worst` returns them, some texts at a time."""
     texts = as_texts(X)
     y = None if y is None else one_label_a_row(y, len(texts))
     oracle.validate()
@@ -182,7 +168,13 @@ class TextPipeline:
         editable: np.ndarray,
         edits: TokenEdits,
     ) -> WorstTexts:
-        """Return the worst edits of texts with the labels of these codes."""
+        """Return the worst edits of texts with the labels of these codes.
+
+        - margins of the worst edited texts that are found, bounds of those of all edited texts, and
+          bounds of the rounding errors
+        - function that returns these edited texts
+        - whether the unedited texts have a feature, (n,)
+        """
         margins = self._margins(counts, codes)
         attacked, (n_features, rounding) = margins.copy(), self._sizes(counts, edits)
         best: dict[int, Callable[[], Placed]] = {}
@@ -217,7 +209,7 @@ class TextPipeline:
             return list(map(after_edits, self.readers[0].parts(texts, tokens, placed)))
 
         change = WorstChange(attacked, np.minimum(margins, attacked), rounding, None)
-        return WorstTexts(change, edited_texts, n_features > 0)
+        return change, edited_texts, n_features > 0
 
     def _scores(self, counts: Counts) -> np.ndarray:
         """Return the scores of counted texts, (n, n_outputs)."""

@@ -15,7 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import predicted
-from ..utils.matrices import Matrix, Rows, dense, scale_rows, squared_lengths, stack, with_data
+from ..utils.matrices import Matrix, dense, scale_rows, squared_lengths, stack, with_data
 from .affine import Affine
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
 
@@ -42,10 +42,6 @@ class LinearClassifier:
     scores: Affine
     classes: np.ndarray
     always: int | None = None
-
-    def of_rows(self, rows: Rows) -> LinearClassifier:
-        """Return the classifier of some of the rows."""
-        return replace(self, scores=self.scores.of_rows(rows))
 
     @property
     def structure(self) -> Structure:
