@@ -191,6 +191,14 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     return grades
 
 
+def member_numbers(index: Any, n_rows: int, size: int) -> np.ndarray:
+    """Return validated numbers of members of a list, one per row."""
+    numbers, last = np.asarray(index, dtype=np.intp), size - 1
+    if numbers.shape != (n_rows,) or np.any((numbers < 0) | (numbers > last)):
+        raise ValueError(f"index must contain {n_rows} numbers from 0 to {last}, got {index!r}")
+    return numbers
+
+
 def breakpoints(rho: float | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """Return fractions of the largest perturbation, from 0 to 1, and the grades at them."""
     grades = grade_profile(rho)

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating
 from ..utils.parameters import check_integer
+from .arguments import member_numbers
 from .base import InvarianceOracle
 from .changes import Changes
-from .parameter_values import check_draw, halve
+from .parameter_values import bisect, check_draw, neighbors
 
 # Number of bisections between the neighbors of the best value in the cover.
 _HALVINGS = 12
@@ -150,26 +151,17 @@ class GridOfCurves(Changes):
         return np.max(ways, axis=1, initial=0.0)
 
     def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return self.curves(rows).at(self.values[self._numbered(rows, index)])
-
-    def _numbered(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        index, last, n_rows = np.asarray(index, dtype=np.intp), self.size - 1, self.count(rows)
-        if index.shape != (n_rows,) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must contain {n_rows} numbers from 0 to {last}, got {index!r}")
-        return index
+        return self.curves(rows).at(self.values[member_numbers(index, self.count(rows), self.size)])
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
         """Improve members by bisection between their neighbors in the cover."""
-        curves, values = self.curves(rows), self.values[self._numbered(rows, index)]
+        numbers = member_numbers(index, self.count(rows), self.size)
+        curves, values = self.curves(rows), self.values[numbers]
         points = curves.at(values)
         if not len(points):
             return points
-        ends = np.sort(self.values)
-        place = np.searchsorted(ends, values)
-        around = ends[np.maximum(place - 1, 0)], ends[np.minimum(place + 1, len(ends) - 1)]
-        reached = score(points)
-        for _ in range(_HALVINGS):
-            around = halve(curves.at, score, values, around, points, reached)
+        around = neighbors(np.sort(self.values), values)
+        bisect(curves.at, score, values, around, points, score(points), _HALVINGS)
         return points

@@ -53,17 +53,6 @@ def check_draw(n_draws: Any, rng: Any) -> None:
         )
 
 
-def check_spread(spread: Any) -> None:
-    """Raise for a spread other than None or a number above 0."""
-    if spread is not None:
-        check_number("spread", spread, strict=True)
-
-
-def log_density(values: np.ndarray, neutral: float, spread: float | None) -> np.ndarray:
-    """Return the logarithm of a normal or uniform density, up to a constant."""
-    return np.zeros(len(values)) if spread is None else stats.norm.logpdf(values, neutral, spread)
-
-
 def draw(
     low: float,
     high: float,
@@ -82,25 +71,39 @@ def draw(
     return np.clip(values, low, high)
 
 
-def halve(
+def neighbors(cover: np.ndarray, value: np.ndarray) -> Ends:
+    """Return the next smaller and the next larger value in a cover.
+
+    Values outside the cover are returned unchanged. Shapes: `cover` (m,), increasing, `value` (n,).
+    """
+    place = np.argmin(np.abs(cover - value[:, None]), axis=1)
+    near = np.isclose(cover[place], value, rtol=0, atol=1e-12)
+    low, high = cover[np.maximum(place - 1, 0)], cover[np.minimum(place + 1, len(cover) - 1)]
+    return np.where(near, low, value), np.where(near, high, value)
+
+
+def bisect(
     change: Callable[[np.ndarray], np.ndarray],
     score: Callable[[np.ndarray], np.ndarray],
     value: np.ndarray,
     ends: Ends,
     points: np.ndarray,
     reached: np.ndarray,
-) -> Ends:
-    """Improve values, points and scores in place, and return halved intervals.
+    times: int,
+) -> None:
+    """Improve values, points and scores in place, by repeated halving of intervals.
 
-    Shapes: `value` (n,), `ends` (n,), `points` (n, d), `reached` (n,); returns (n,).
+    Shapes: `value` (n,), `ends` (n,), `points` (n, d), `reached` (n,).
     """
     low, high = ends
-    left, right = (low + value) / 2, (value + high) / 2
-    center, side = value.copy(), np.zeros(len(value), dtype=int)
-    for number, tried in ((-1, left), (1, right)):
-        z = change(tried)
-        scores = score(z)
-        better = scores > reached
-        points[better], reached[better], value[better] = z[better], scores[better], tried[better]
-        side[better] = number
-    return np.choose(side + 1, [low, left, center]), np.choose(side + 1, [center, right, high])
+    for _ in range(times):
+        left, right = (low + value) / 2, (value + high) / 2
+        center, side = value.copy(), np.zeros(len(value), dtype=int)
+        for number, tried in ((-1, left), (1, right)):
+            z = change(tried)
+            scores = score(z)
+            better = scores > reached
+            points[better], reached[better], value[better] = z[better], scores[better], tried[better]
+            side[better] = number
+        low = np.choose(side + 1, [low, left, center])
+        high = np.choose(side + 1, [center, right, high])

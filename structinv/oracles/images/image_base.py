@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import stats
 
 from ...utils import plugins
 from ...utils.matrices import (
@@ -24,11 +25,11 @@ from ...utils.matrices import (
     take,
 )
 from ...utils.parameters import check_integer, check_number
-from ..arguments import check_directions, profile_of_list
+from ..arguments import check_directions, member_numbers, profile_of_list
 from ..base import InvarianceOracle, Support
 from ..cache import CachedOracle
 from ..changes import Changes, LinearChanges, draw_names, normalized
-from ..parameter_values import check_draw, check_spread, draw, halve, interval, listed, log_density
+from ..parameter_values import bisect, check_draw, draw, interval, listed, neighbors
 from ..support import Costs, Grades, costs_of
 from .image_intervals import Motion, furthest, mesh_of, motion_between
 from .image_maps import (
@@ -228,7 +229,8 @@ class ImageOracle(CachedOracle, InvarianceOracle):
         else:
             check_number("fill", self.fill, minimum=-np.inf)
         check_integer("resolution", self.resolution, least=2)
-        check_spread(self.spread)
+        if self.spread is not None:
+            check_number("spread", self.spread, strict=True)
         check_number("smoothing", self.smoothing)
         image_shape(self.shape, n_features)
 
@@ -336,12 +338,6 @@ class ImageOracle(CachedOracle, InvarianceOracle):
         # Sorted by value, then by family.
         return super().orbit(self._rows(X)[0])
 
-    def _all_members(self, X: Matrix) -> np.ndarray:
-        rows, shape = self._rows(X)
-        maps = self._maps(shape)
-        size = len(maps)
-        return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
-
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
     ) -> Support:
@@ -446,7 +442,7 @@ class ImageOracle(CachedOracle, InvarianceOracle):
         """
         if self.order != 1:
             return np.full(len(rows), np.inf)
-        shape, values = self._shape(rows.shape[1]), self._neighbors()
+        shape, values = self._shape(rows.shape[1]), self._cover_values()
         n_families = len(self.families())
         family = np.repeat(np.arange(n_families), len(values) - 1)
         low, high = np.tile(values[:-1], n_families), np.tile(values[1:], n_families)
@@ -487,41 +483,31 @@ class ImageOracle(CachedOracle, InvarianceOracle):
         families, values, _ = self._table()
         family, value = families[index], values[index]
         unchanged = family < 0
-        low, high = self._around(value)
+        low, high = neighbors(self._cover_values(), value)
         reached = score(points)
         # The identity belongs to all families, so a search from it uses each of them.
         for k in range(len(self.families()) if np.any(unchanged) else 1):
             now = np.where(unchanged, k, family)
             if k > 0:
                 low, high = np.where(unchanged, low, value), np.where(unchanged, high, value)
-            best, ends = value.copy(), (low, high)
 
             def change(at: np.ndarray, now: np.ndarray = now) -> np.ndarray:
                 return self._changed(rows, shape, self._warps(now, at)[:, None])[:, 0]
 
-            for _ in range(_HALVINGS):
-                ends = halve(change, score, best, ends, points, reached)
+            bisect(change, score, value.copy(), (low, high), points, reached, _HALVINGS)
         return points
 
-    def _neighbors(self) -> np.ndarray:
+    def _cover_values(self) -> np.ndarray:
         """Return the values of the cover, with `neutral` if it is in the interval."""
         low, high = self._ends()
         values = np.linspace(low, high, self.resolution)
         inside = low <= self.neutral <= high
         return np.unique(np.r_[values, self.neutral] if inside else values)
 
-    def _around(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the next smaller and the next larger value in the cover."""
-        values = self._neighbors()
-        place = np.argmin(np.abs(values - value[:, None]), axis=1)
-        near = np.isclose(values[place], value, rtol=0, atol=1e-12)
-        low, high = values[np.maximum(place - 1, 0)], values[np.minimum(place + 1, len(values) - 1)]
-        return np.where(near, low, value), np.where(near, high, value)
-
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         if not self.finite:
             raise self._absent("contains")
-        members = self._all_members(x[None, :])[0]
+        members = self.orbit(x[None, :])[0]
         return bool(np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= 10.0 * rounding(x, z)))
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -556,7 +542,10 @@ class ImageOracle(CachedOracle, InvarianceOracle):
 
     def _probabilities(self) -> np.ndarray:
         """Return the probabilities of a finite set, in proportion to the density at its values."""
-        logs = log_density(self._table()[1], self.neutral, self.spread)
+        values = self._table()[1]
+        if self.spread is None:
+            return np.full(len(values), 1.0 / len(values))
+        logs = stats.norm.logpdf(values, self.neutral, self.spread)
         densities = np.exp(logs - np.max(logs))
         return densities / np.sum(densities)
 
@@ -651,10 +640,8 @@ class MovedImages(Changes):
         return self.maps.apply(images, np.tile(chosen, (len(images), 1)))
 
     def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        images, index = self._images(rows), np.asarray(index, dtype=np.intp)
-        last = self.size - 1
-        if index.shape != (len(images),) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must contain {len(images)} numbers from 0 to {last}, got {index!r}")
+        images = self._images(rows)
+        index = member_numbers(index, len(images), self.size)
         return self.maps.apply(images, index[:, None])[:, 0]
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:

@@ -83,19 +83,15 @@ def _is_border(shape: ImageShape) -> np.ndarray:
 def _fills(oracle: ImageOracle, fill: float, n_features: int) -> bool:
     """Return True if some transformation uses the fill: it changes a constant image."""
     image = np.full((1, n_features), fill + 1.0)
-    return not np.allclose(oracle._all_members(image), image, rtol=0.0, atol=1e-6)
+    return not np.allclose(oracle._changes(image, None).members(), image, rtol=0.0, atol=1e-6)
 
 
 def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
     """Set the shape of all image oracles that have none."""
-    if not _shapeless(part):
+    if all(oracle.shape is not None for oracle in image_oracles(part)):
         return part
     part = clone(part)
-    for oracle in _shapeless(part):
-        oracle.shape = shape
+    for oracle in image_oracles(part):
+        if oracle.shape is None:
+            oracle.shape = shape
     return part
-
-
-def _shapeless(part: Any) -> list[ImageOracle]:
-    """Return all image oracles without shape."""
-    return [each for each in image_oracles(part) if each.shape is None]
