@@ -259,29 +259,27 @@ def _distances(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, make: Make)
 
 def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return both as arrays with a common dtype; the same array twice if `Y` is missing."""
-    arguments = (("X", X),) if Y is None else (("X", X), ("Y", Y))
-    rows, columns = [], columns_of(X)
     if isinstance(Y, str):
         raise TypeError(f"Y must be an array of samples, got {Y!r}: pass sides={Y!r}")
-    for name, value in arguments:
-        array = real_rows(name, value, columns)
-        if array.ndim != 2:
-            raise ValueError(
-                f"{name} must have shape (n_samples, n_features), got {array.shape}: pass [{name}] for "
-                "a single sample"
-            )
-        if not array.size:
-            raise ValueError(
-                f"{name} must have at least one sample and one feature, got shape {array.shape}"
-            )
-        rows.append(array)
-    X, Y = rows[0], rows[-1]
+    columns = columns_of(X)
+    X = _samples("X", X, columns)
+    Y = X if Y is None else _samples("Y", Y, columns)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"Y must have {X.shape[1]} features, the number of X, got {Y.shape[1]}")
-    if X is Y:
-        return X, X
     dtype = np.result_type(X, Y)
     return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def _samples(name: str, X: Any, columns: list[Any] | None) -> np.ndarray:
+    rows = real_rows(name, X, columns)
+    if rows.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_features), got {rows.shape}: pass [{name}] for a "
+            "single sample"
+        )
+    if not rows.size:
+        raise ValueError(f"{name} must have at least one sample and one feature, got shape {rows.shape}")
+    return rows
 
 
 def _smallest(distances: np.ndarray, k: int) -> np.ndarray:

@@ -259,18 +259,13 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
     page = page if isinstance(page, dict) else {}
     if not all(isinstance(page.get(key), dict) for key in ("libraries", "notes")):
         raise ValueError(f"{name} is not a model file of structinv: it has no versions")
-    _check_version(page, name)
-    return page
-
-
-def _check_version(page: dict[str, Any], name: str) -> None:
-    """Raise ValueError for files of another minor version."""
     here, wrote = library_versions()[_PACKAGE], str(page["libraries"].get(_PACKAGE))
     if here.split(".")[:2] != wrote.split(".")[:2]:
         raise ValueError(
             f"{name} was written with {_listed(page)}, but structinv {here} reads files of the same "
             "minor version only: install the version of the file, or train the model again"
         )
+    return page
 
 
 def _listed(page: dict[str, Any]) -> str:

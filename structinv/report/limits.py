@@ -8,14 +8,14 @@ import numpy as np
 
 from ..certificates.certificate import Certificate
 from ..estimators.inputs import label_name
-from ..oracles import Budget, InvarianceOracle
+from ..oracles import Budget, TokenEdits
 from ..oracles.combinators import OnlyFor
 from ..solvers import Status
 from ..utils.summaries import Table, number_of
 from .content import Content
 from .subject import Subject
 
-# Perturbations that an oracle does not declare, by its class.
+# Perturbations that an oracle does not declare, by its class, or by the kind of edits of tokens.
 _IMAGES = "Noise, occlusion, changes of brightness and all other transformations of an image."
 _OTHERS = {
     "FDrop": "Features that are added or rescaled.",
@@ -24,9 +24,6 @@ _OTHERS = {
     "Box": "Values that change by more than the radius.",
     "Ellipsoid": "Vectors outside the ellipsoid.",
     **dict.fromkeys(("Shifts", "Rotations", "Scalings", "Shears", "Flip"), _IMAGES),
-}
-# Edits that token edits do not declare, by their kind.
-_TOKENS = {
     "drop": "Inserted, replaced and reordered tokens.",
     "add": "Deleted, replaced and reordered tokens.",
     "replace": "Inserted, deleted and reordered tokens.",
@@ -56,9 +53,10 @@ def _of_the_oracle(subject: Subject) -> list[Item]:
         return [("All perturbations", text)]
     oracle = subject.oracle
     items = [("Other perturbations", f"The certificates hold for these only: {subject.oracle_name}.")]
-    others = dict.fromkeys(_OTHERS[name] for name in _names_in(oracle) if name in _OTHERS)
-    edit = oracle.get_params(deep=True).get("edit", oracle.get_params(deep=True).get("oracle__edit"))
-    items += [("Other edits", text) for text in [*others, *filter(None, [_TOKENS.get(edit)])]]
+    parts = [oracle, *oracle.get_params(deep=True).values()]
+    kinds = [each.edit if isinstance(each, TokenEdits) else type(each).__name__ for each in parts]
+    others = dict.fromkeys(_OTHERS[kind] for kind in kinds if kind in _OTHERS)
+    items += [("Other edits", text) for text in others]
     # A budget limits the edits of all tokens together.
     each = oracle.oracle if isinstance(oracle, Budget) else oracle
     counted, edited = each.counted(), subject.edited if each is oracle else subject.unit[0]
@@ -78,12 +76,6 @@ def _of_the_oracle(subject: Subject) -> list[Item]:
         )
     )
     return [*items, _of_the_space(subject)]
-
-
-def _names_in(oracle: InvarianceOracle) -> list[str]:
-    """Return the classes of an oracle and of its parts."""
-    parts = [oracle, *oracle.get_params(deep=True).values()]
-    return [type(each).__name__ for each in parts if isinstance(each, InvarianceOracle)]
 
 
 def _of_the_space(subject: Subject) -> Item:

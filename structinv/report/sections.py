@@ -107,7 +107,8 @@ def accuracy(subject: Subject, own: Certificate, numbers: Sequence[int]) -> Cont
     # Both names are "none" for a model without an oracle.
     found = {"none": subject.unperturbed, subject.oracle_name: own}
     if counted is not None and numbers:
-        column = subject.edits_column
+        edited = "" if subject.edited == subject.unit[0] else f" per {subject.edited}"
+        column = f"edits allowed{edited}"
         # Grades change the costs in training, not the certificates.
         found = {
             str(each): own if each == counted.most else subject.certificate(counted.at_most(each))

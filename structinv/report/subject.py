@@ -79,11 +79,6 @@ class Subject(ABC):
         """Number of samples."""
         return _num_samples(self.X)
 
-    @property
-    def edits_column(self) -> str:
-        """Heading of numbers of edits; it names what is edited if this is not the sample."""
-        return "edits allowed" if self.edited == self.unit[0] else f"edits allowed per {self.edited}"
-
     def number_of(self, number: int) -> str:
         """Format a number of samples, such as "1 text"."""
         return number_of(number, *self.unit)
