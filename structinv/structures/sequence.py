@@ -86,34 +86,22 @@ class Sequence(Structure):
         return n_labels * (n_labels + 2)
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        transitions, start, end = self._tables(pairwise, n_labels)
-        return {"transitions": transitions, "start": start, "end": end}
+        table = pairwise.reshape(n_labels + 2, n_labels)
+        return {"transitions": table[:-2], "start": table[-2], "end": table[-1]}
 
-    def _masked_tables(
-        self, pairwise: np.ndarray, n_labels: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the tables, with minus infinity for transitions that are not allowed."""
-        pairs, first, last = self._tables(np.asarray(pairwise, dtype=np.float64), n_labels)
-        if self.follows_ is None:
-            return pairs, first, last
-        return (
-            np.where(self.follows_[:-1], pairs, -np.inf),
-            np.where(self.follows_[-1], first, -np.inf),
-            last,
-        )
-
-    @staticmethod
-    def _tables(pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return A, a and e as views of the pairwise weights."""
-        pairs, edge = n_labels**2, n_labels * (n_labels + 1)
-        return pairwise[:pairs].reshape(n_labels, n_labels), pairwise[pairs:edge], pairwise[edge:]
+    def _links(self, pairwise: np.ndarray, n_labels: int) -> np.ndarray:
+        """Return the rows of A, then a and e, with minus infinity for transitions not allowed."""
+        links = np.array(pairwise, dtype=np.float64).reshape(n_labels + 2, n_labels)
+        if self.follows_ is not None:
+            links[:-1][~self.follows_] = -np.inf
+        return links
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         if potentials.ndim == 3:
             codes = np.zeros(len(potentials), dtype=np.int64)
             return self._counted(potentials, codes, 0, pairwise, layout)[0]
         own = np.ascontiguousarray(potentials, dtype=np.float64)
-        links = np.vstack(self._masked_tables(pairwise, own.shape[1]))
+        links = self._links(pairwise, own.shape[1])
         best_scores = np.empty((int(layout.lengths.max(initial=1)), own.shape[1]))
         labels = np.zeros(len(own), dtype=np.int64)
         best_labels(own, links, layout.starts, best_scores, labels)
@@ -144,7 +132,7 @@ class Sequence(Structure):
         Also return the best scores by the number of wrong labels, (n_blocks, most + 1). The last column
         is for `most` or more.
         """
-        tables = self._masked_tables(pairwise, potentials.shape[1])
+        links = self._links(pairwise, potentials.shape[1])
         table = np.ascontiguousarray(potentials, dtype=np.float64)
         table = table if table.ndim == 3 else table[:, :, None]
         labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
@@ -152,18 +140,18 @@ class Sequence(Structure):
         shape = (table.shape[2] * (most + 1), table.shape[1])
         longest = int(layout.lengths.max(initial=1)) if trace else 1
         space, notes = np.empty((2, *shape)), np.zeros((2, longest, *shape), dtype=np.int64)
-        _count(table, *tables, layout.starts, codes, trace, labels, levels, best_scores, space, notes)
+        _count(table, links, layout.starts, codes, trace, labels, levels, best_scores, space, notes)
         chosen_levels = None if potentials.ndim == 2 else levels
         return Decoding(labels, best_scores[:, -1].copy(), chosen_levels), best_scores
 
     def pairwise_score(
         self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
     ) -> np.ndarray:
-        transitions, start, end = self._tables(pairwise, n_labels)
-        each = transitions[np.r_[0, labels[:-1]], labels]
+        table = pairwise.reshape(n_labels + 2, n_labels)
+        each = table[np.r_[0, labels[:-1]], labels]
         first, last = layout.starts[:-1], layout.starts[1:] - 1
-        each[first] = start[labels[first]]
-        return layout.sums(each) + end[labels[last]]
+        each[first] = table[-2, labels[first]]
+        return layout.sums(each) + table[-1, labels[last]]
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         starts = layout.starts
@@ -238,8 +226,7 @@ def _check_any_length(follows: np.ndarray, allowed: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _count(
-    potentials, pairs, first, last, starts, codes, trace, labels, levels, best_scores, space,
-    back_pointers,
+    potentials, links, starts, codes, trace, labels, levels, best_scores, space, back_pointers,
 ):  # fmt: skip
     """Compute the best labelings of every example by the number of wrong labels.
 
@@ -265,9 +252,9 @@ def _count(
                 for i in range(u * counts, u * counts + reachable):
                     into, origin = best_before_label[i], previous_label[place, i]
                     for k in range(n_labels):
-                        into[k] = first[k] if t == begin and u == 0 else -np.inf
+                        into[k] = links[n_labels, k] if t == begin and u == 0 else -np.inf
                     for j in range(n_labels if t > begin else 0):
-                        high, row = best_with_label[i, j], pairs[j]
+                        high, row = best_with_label[i, j], links[j]
                         if high == -np.inf:
                             continue
                         for k in range(n_labels):
@@ -292,8 +279,9 @@ def _count(
             highest, best, used = -np.inf, 0, 0
             for u in range(n_levels):
                 for k in range(n_labels):
-                    if best_with_label[u * counts + c, k] + last[k] > highest:
-                        highest, best, used = best_with_label[u * counts + c, k] + last[k], k, u
+                    value = best_with_label[u * counts + c, k] + links[n_labels + 1, k]
+                    if value > highest:
+                        highest, best, used = value, k, u
             best_scores[b, c] = highest
         if not trace or best_scores[b, counts - 1] == -np.inf:
             continue
