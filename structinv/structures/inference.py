@@ -67,14 +67,15 @@ def default_separate(
     structure: Structure, competitors: Competitors, violations: Any, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
     """Return the loss-augmented argmax of each block."""
-    reached = violations.gains + violations.costs
+    reached, codes = violations.gains + violations.costs, competitors.codes
     decoding = decoded(structure, reached, pairwise, layout)
-    codes = competitors.codes
-    value, truth = _against_truth(structure, reached, decoding, codes, pairwise, layout)
+    truth = structure.score(reached, codes, pairwise, layout)
+    value = score_of(structure, reached, decoding, pairwise, layout) - truth
     highest, above = value, decoding
     if not np.array_equal(violations.upper, reached):
         above = decoded(structure, violations.upper, pairwise, layout)
-        highest, _ = _against_truth(structure, violations.upper, above, codes, pairwise, layout)
+        own = structure.score(violations.upper, codes, pairwise, layout)
+        highest = score_of(structure, violations.upper, above, pairwise, layout) - own
     if above.upper is not None:
         highest = np.maximum(highest, above.upper - truth)
     chosen = _unless_true(structure, decoding, value > 0, competitors, layout)
@@ -122,21 +123,19 @@ def _unless_true(
     return Decoding(labels, fractions=fractions, features=features)
 
 
-def _against_truth(
+def score_of(
     structure: Structure,
     potentials: np.ndarray,
     decoding: Decoding,
-    codes: np.ndarray,
     pairwise: np.ndarray,
     layout: Layout,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the score difference to the true labeling, and the true score, per block."""
-    true_score = structure.score(potentials, codes, pairwise, layout)
+) -> np.ndarray:
+    """Return the score of each example's labeling, whole or fractional."""
     if decoding.fractions is None:
-        score = structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)
-        return score - true_score, true_score
+        return structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)
     each = np.where(decoding.fractions > 0, potentials, 0.0) * decoding.fractions
-    return layout.sums(each.sum(axis=1)) + decoding.features @ pairwise - true_score, true_score
+    scores: np.ndarray = layout.sums(each.sum(axis=1)) + decoding.features @ pairwise
+    return scores
 
 
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:

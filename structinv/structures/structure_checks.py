@@ -14,7 +14,7 @@ from .base import Structure
 from .bound import BoundStructure
 from .competitors import Competitors
 from .decodings import Decoding, Layout
-from .inference import decoded
+from .inference import decoded, score_of
 from .third_party import checked
 
 # Relative tolerance for rounding errors.
@@ -293,15 +293,9 @@ def _check_best(
             )
 
 
-def _share_scores(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
-    """Return the score of each example's fractional labeling."""
-    each = np.where(found.fractions > 0, potentials, 0.0) * found.fractions
-    return case.layout.sums(each.sum(axis=1)) + found.features @ case.pairwise
-
-
 def _check_fractions(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
     """Check that fractional labelings score between the labels and the bound."""
-    reached = _share_scores(case, potentials, found)
+    reached = score_of(case.structure, potentials, found, case.pairwise, case.layout)
     scores = case.structure.score(potentials, found.labels, case.pairwise, case.layout)
     margin = _TOLERANCE * (1.0 + np.abs(reached))
     wrong = np.flatnonzero((reached < scores - margin) | (reached > found.upper + margin))
@@ -344,7 +338,8 @@ def _check_separate(case: _Case) -> None:
             finite = np.isfinite(reached)
             value = case.reached(block, gains + costs, answer) - reached[truth]
             if answer.fractions is not None:
-                value = _share_scores(case, gains + costs, answer)[block] - reached[truth]
+                shared = score_of(case.structure, gains + costs, answer, case.pairwise, case.layout)
+                value = shared[block] - reached[truth]
             margin = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - margin:
                 raise CheckError(
