@@ -82,7 +82,7 @@ class JetGram:
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Compute values and gradients at X of the function with these coefficients at Y.
 
-        Coefficients are None for zeros, and results that are not requested are None.
+        None stands for coefficients 0, and for results that are not requested.
 
         Shapes: `alpha` (w,), `slopes` (w, d).
         """

@@ -12,10 +12,10 @@ from ..utils.matrices import Matrix, scale_rows, stack
 
 
 class PointSums:
-    """Normals that are short sums over points, with one coefficient per output, and pairwise weights.
+    """Normals as short sums over points, with pairwise weights.
 
     Normal j has the terms from ``start[j]`` to ``start[j + 1] - 1``. The points are samples, or in a
-    kernel's space the keys of atoms.
+    kernel's space the keys of atoms. Each point has one coefficient per output.
 
     Shapes: `points` (n, d) or (n,), `coefficients` (n, n_outputs), `start` (m + 1,), `pairwise`
     (m, n_pairwise).
