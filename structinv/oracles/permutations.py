@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -34,8 +33,8 @@ from .parameter_values import check_draw
 from .support import Costs, Grades
 
 AXES = ("rows", "both")
-# Maximum number of members of a list.
-MOST_MEMBERS = 720
+# Maximum number of rows of a matrix with a list of all orders, which are 720.
+_MOST_ROWS = 6
 
 
 class Permutations(FiniteOracle):
@@ -114,7 +113,7 @@ class Permutations(FiniteOracle):
     def finite(self) -> bool:  # type: ignore[override]
         """True if the group has at most 720 elements."""
         lengths = _lengths(self.shape)
-        return lengths is not None and _is_small(lengths[0])
+        return lengths is not None and lengths[0] <= _MOST_ROWS
 
     def validate(self, n_features: int | None = None) -> None:
         r, c = self._lengths()
@@ -140,12 +139,6 @@ class Permutations(FiniteOracle):
     def orbit(self, X: Matrix) -> np.ndarray:
         self._check_rows(X)
         return dense_rows(X)[:, self._listed("an orbit")]
-
-    def _names(self) -> list[str]:
-        """Return names that list the rows in their order."""
-        orders = itertools.permutations(range(self._lengths()[0]))
-        next(orders)
-        return ["identity", *("order " + " ".join(map(str, order)) for order in orders)]
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: Costs = None, rho: Grades = None
@@ -193,13 +186,14 @@ class Permutations(FiniteOracle):
         if self.finite:
             return ""
         r = self._lengths()[0]
-        return f" of {r} rows, but the orbit of Permutations has at most 6 rows ({MOST_MEMBERS} orders)"
+        return f" of {r} rows, but the orbit of Permutations has at most {_MOST_ROWS} rows (720 orders)"
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         if not self.finite:
             return None
-        orders = self._listed("an orbit")
-        return Orders(X, orders, self._names(), group=True)
+        orders = list(itertools.permutations(range(self._lengths()[0])))
+        names = ["identity", *("order " + " ".join(map(str, order)) for order in orders[1:])]
+        return Orders(X, self._listed("an orbit"), names, group=True)
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """Return `n_draws` noisy sorts."""
@@ -260,7 +254,8 @@ class Orders(Changes):
         return np.take_along_axis(floating(dense_rows(take(self.X, rows))), self.orders[index], axis=1)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray:
-        return _adjoint_of(self.orders, V)
+        # (T x)_j = x_order[j], so (T'v)_order[j] = v_j.
+        return np.ascontiguousarray(V[:, np.argsort(self.orders, axis=1)].swapaxes(0, 1))
 
     def linear(self) -> LinearChanges:
         size, d = self.orders.shape
@@ -331,18 +326,9 @@ def _lengths(shape: Any) -> tuple[int, int] | None:
     return (r, c) if r >= 1 and c >= 1 else None
 
 
-def _is_small(r: int) -> bool:
-    return r < 20 and math.factorial(r) <= MOST_MEMBERS
-
-
 def _random_orders(many: tuple[int, ...], r: int, rng: np.random.Generator) -> np.ndarray:
     """Draw uniform permutations of r items, (*many, r)."""
     return rng.permuted(np.broadcast_to(np.arange(r), (*many, r)), axis=-1)
-
-
-def _adjoint_of(orders: np.ndarray, V: np.ndarray) -> np.ndarray:
-    # (T x)_j = x_order[j], so (T'v)_order[j] = v_j.
-    return np.ascontiguousarray(V[:, np.argsort(orders, axis=1)].swapaxes(0, 1))
 
 
 def _best_assignments(rows: np.ndarray, V: np.ndarray, assign: np.ndarray, r: int, c: int) -> np.ndarray:

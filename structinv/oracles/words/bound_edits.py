@@ -174,10 +174,6 @@ class WordEdits:
 class RowEdits(WordEdits):
     """Allowed edits of the words of given rows.
 
-    - `max_changes`: maximum number of edits per row
-    - `low, high`: range of the factors of words in the row
-    - `value` (d,): largest increase of each feature, 0 if not allowed; empty if no word may be added
-    - `present`: whether nonzero features may also be increased
     - `rows` (n, d): rows; a canonical CSR matrix without zeros if words may be added
     - `changed` (n,): mask of the rows that may be edited
     """

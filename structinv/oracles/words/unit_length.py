@@ -81,7 +81,7 @@ class UnitLength(InvarianceOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         validate_part("oracle", self.oracle, n_features)
-        if type(self._editor) not in _KINDS:
+        if type(self._layers()[-1]) not in _KINDS:
             raise ValueError(
                 "UnitLength: oracle must be FDrop, FScale, FAdd or FEdit, or Protected of one of these, "
                 f"got {self.oracle!r}: apply only_for and | to UnitLength(...)"
@@ -89,20 +89,19 @@ class UnitLength(InvarianceOracle):
         if self.norm not in ("l1", "l2"):
             raise ValueError(f"norm must be 'l1' or 'l2', got {brief(self.norm)}")
 
-    @property
-    def _editor(self) -> InvarianceOracle:
-        """Oracle of the edits, without protection."""
-        part = self.oracle
-        while isinstance(part, Protected):
-            part = part.oracle
-        return part
+    def _layers(self) -> list[InvarianceOracle]:
+        """Return the protections, and last the oracle of the edits."""
+        layers = [self.oracle]
+        while isinstance(layers[-1], Protected):
+            layers.append(layers[-1].oracle)
+        return layers
 
     def _edits(self, n_features: int) -> tuple[WordEdits, np.ndarray, np.ndarray]:
         """Return the allowed edits, the largest increases, and the mask of protected features."""
-        part, fixed = self.oracle, np.zeros(n_features, dtype=bool)
-        while isinstance(part, Protected):
-            fixed[chosen_features(part.features, n_features)] = True
-            part = part.oracle
+        *protections, part = self._layers()
+        fixed = np.zeros(n_features, dtype=bool)
+        for protection in protections:
+            fixed[chosen_features(protection.features, n_features)] = True
         assert isinstance(part, EditOracle)
         edits = part.edits(n_features)
         return edits, np.where(fixed, 0.0, edits.value) if edits.adds else np.empty(0), fixed
