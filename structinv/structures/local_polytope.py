@@ -185,6 +185,11 @@ class _Part:
             self.edge_owners, of_edges, n_blocks
         )
 
+    def _scores(self, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labeling of each graph."""
+        own = self.potentials[np.arange(len(labels)), labels]
+        return self._sums(own, self.table[np.arange(len(self.edges)), *labels[self.edges].T])
+
     def choose(self, found: Relaxation, every: bool) -> None:
         """Choose the active labels of the programs and the limits of the dual variables."""
         n_labels, allowed = self.potentials.shape[1], self.potentials > -np.inf
@@ -240,15 +245,7 @@ class _Part:
         terms = np.where(self.nodes > 0, self.potentials, 0.0) * self.nodes
         shared = self._sums(terms.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))
         rounded = np.argmax(self.nodes, axis=1)
-        first, second = rounded[self.edges].T
-        reached = self._sums(
-            self.potentials[np.arange(len(rounded)), rounded],
-            self.table[np.arange(len(first)), first, second],
-        )
-        scores = self._sums(
-            self.potentials[np.arange(len(rounded)), self.labels],
-            self.table[np.arange(len(first)), *self.labels[self.edges].T],
-        )
+        reached, scores = self._scores(rounded), self._scores(self.labels)
         better = (reached > scores)[self.owners]
         found.labels[self.rows[better]] = rounded[better]
         scores = np.maximum(scores, reached)
