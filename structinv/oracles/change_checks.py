@@ -54,7 +54,7 @@ def _orbit(part: InvarianceOracle, X: np.ndarray) -> np.ndarray:
 
 
 def check_largest(trial: Trial) -> None:
-    """Check that exact answers of a finite oracle are the largest of the members."""
+    """Check that answers of a finite oracle are members, and exact ones the largest."""
     bound = bind(trial.stored, trial.X, trial.y)
     changes = raising_check_error(bound.changes)() if trial.oracle.finite else None
     if changes is None:
@@ -67,6 +67,9 @@ def check_largest(trial: Trial) -> None:
             source = plugins.method(trial.oracle, "support")
             message = f"{source} must return the largest of the members, but another one is larger"
             fail_where(trial, reached > trial.values[direction], message, v)
+    distance = np.abs(trial.points[:, None] - members).max(axis=3).min(axis=1)
+    size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
+    fail_where(trial, distance > trial.rtol * size, "an answer is not a member of the orbit")
 
 
 def check_list(trial: Trial) -> None:

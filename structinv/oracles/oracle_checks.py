@@ -16,7 +16,6 @@ from ..utils.matrices import ALL_ROWS, Matrix, dense, refuse_masked
 from ..utils.parameters import brief
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_largest, check_list, check_orbits
-from .listed_changes import listed
 from .trials import (
     Trial,
     fail_where,
@@ -182,15 +181,6 @@ def _check_members(trial: Trial) -> None:
         raise CheckError(f"sample must return n_draws = 20 members per row, got {sample.shape[1]}")
 
 
-def _check_brute_force(trial: Trial) -> None:
-    if not trial.oracle.finite:
-        return
-    members = listed(trial.bound).members()
-    distance = np.abs(trial.points[:, :, None, :] - members[None]).max(axis=3).min(axis=2)
-    size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
-    fail_where(trial, distance > trial.rtol * size, "an answer is not a member of the orbit")
-
-
 def _check_blocks(trial: Trial) -> None:
     """Compare with answers for single rows, permuted rows and many directions at once."""
     n = len(trial.X)
@@ -340,7 +330,6 @@ _CHECKS = (
     _check_cross,
     _check_members,
     check_list,
-    _check_brute_force,
     _check_blocks,
     _check_storage,
     _check_copies,
