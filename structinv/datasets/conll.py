@@ -147,15 +147,10 @@ def write_conll(
     ...     path.read_text()
     'He PRP B-NP\\nreckons VBZ B-VP\\n\\n'
     """
-    write_atomically(path, conll_bytes(sentences, labels, separator=separator))
+    write_atomically(path, conll_bytes(sentences, labels, separator))
 
 
-def conll_bytes(
-    sentences: Sequence[Sequence[str | Sequence[str]]],
-    labels: Sequence[Sequence[str]] | None = None,
-    *,
-    separator: str = " ",
-) -> bytes:
+def conll_bytes(sentences: Sequence[Any], labels: Any = None, separator: str = " ") -> bytes:
     """Return the bytes that `write_conll` writes."""
     if separator not in (" ", "\t"):
         raise ValueError(f"separator must be a blank or a tab, got {separator!r}")

@@ -282,13 +282,7 @@ def labeled_scorer(
 
 
 def _labeled_score(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    scorer: Callable[..., float],
-    unlabeled: Any,
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, scorer: Callable[..., float], unlabeled: Any
 ) -> float:
     check_is_fitted(estimator)
     labels = column_or_1d(as_labels(y))

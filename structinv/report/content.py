@@ -1,4 +1,4 @@
-"""Parts of sections: headings, tables of labels, fractions and pictures."""
+"""Parts of sections: tables of labels, fractions and pictures."""
 
 from __future__ import annotations
 
@@ -38,11 +38,6 @@ _STYLE: dict[str, Any] = {
 }
 # Without them, the file depends on the data only.
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-
-
-def heading(text: str) -> Html:
-    """Return a heading inside a section."""
-    return Html(f"<h3>{escaped(text)}</h3>")
 
 
 def label_table(labels: np.ndarray, counts: np.ndarray, noun: str) -> Table:

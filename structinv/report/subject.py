@@ -17,9 +17,9 @@ from ..inspection.detection import without_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.images.image_maps import ImageShape
 from ..rows import RowSource
-from ..utils.summaries import how_many, number_of, percent
+from ..utils.summaries import Html, escaped, how_many, number_of, percent
 from ..utils.texts import shortened
-from .content import Content, heading, label_table
+from .content import Content, label_table
 
 # A word of an attacker can have any length.
 _LONGEST_NAME = 60
@@ -162,7 +162,7 @@ class Subject(ABC):
     def worst(self, chosen: np.ndarray) -> Iterator[Any]:
         """Yield the worst perturbations of some samples."""
         for number in chosen.tolist():
-            yield heading(self.title(number))
+            yield Html(f"<h3>{escaped(self.title(number))}</h3>")
             yield from self.example(number)
 
     def title(self, number: int) -> str:
