@@ -56,11 +56,7 @@ class Evaluation(Functional):
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         if self.rows is None:
             return [Values(X)]
-        rows = np.asarray(self.rows)
-        selection = sp.csr_matrix(
-            (np.ones(len(rows)), (np.arange(len(rows)), rows)), (len(rows), len(X))
-        )
-        return [Values(X, selection)]
+        return [Values(X, sp.identity(len(X), format="csr")[np.asarray(self.rows)])]
 
 
 class Gradient(Functional):
@@ -245,10 +241,9 @@ class TransformDifference(Functional):
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         transformed = listed(bind(self.oracle, X)).members().astype(X.dtype, copy=False)[:, 1:]
-        size = transformed.shape[0] * transformed.shape[1]
         rows = np.repeat(np.arange(len(X)), transformed.shape[1])
-        minus = sp.csr_matrix((np.full(size, -1.0), (np.arange(size), rows)), (size, len(X)))
-        return [Values(transformed.reshape(size, -1)), Values(X, minus)]
+        minus = -sp.identity(len(X), format="csr")[rows]
+        return [Values(transformed.reshape(len(rows), -1)), Values(X, minus)]
 
 
 class Difference(Functional):
