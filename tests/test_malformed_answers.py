@@ -1,5 +1,7 @@
 """Malformed answers of plug-ins lead to a fit or to an error with class and method."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,8 @@ from structinv.estimators.virtual import VirtualSVC
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.oracles.images.image_base import ImageOracle
 from structinv.oracles.third_party import bind
+from structinv.structures import Layout, Sequence
+from structinv.structures.inference import decoded
 from structinv.utils.matrices import dense, row_dots
 
 from .covering import slow_unless
@@ -50,6 +54,20 @@ def test_malformed_answers_of_structures_raise_with_the_method(view, field, leve
     foreign = {"text", "word", "dict", "sparse", "class"} if view == "allows" else set()
     for name in found.keys() - accepted - foreign:
         assert f"SpoiltSequence.{view} " in found[name], (name, found[name])
+
+
+class Lavish(Sequence):
+    """Every row uses the largest number of edits."""
+
+    def decode(self, potentials, pairwise, layout):
+        found = super().decode(potentials, pairwise, layout)
+        return replace(found, levels=np.full(len(potentials), potentials.shape[2] - 1))
+
+
+def test_levels_beyond_the_budget_of_an_example_raise():
+    layout = Layout.of_lengths([3, 2])
+    with pytest.raises(ValueError, match=r"Lavish\.decode must return levels .* at most 2 .*, got 6"):
+        decoded(Lavish(), np.zeros((5, 3, 3)), np.zeros(15), layout)
 
 
 class Reversal(FiniteOracle):
