@@ -200,7 +200,7 @@ def member_numbers(index: Any, n_rows: int, size: int) -> np.ndarray:
 
 
 def breakpoints(rho: float | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return fractions of the largest perturbation, from 0 to 1, and the grades at them."""
+    """Return fractions of the largest perturbation (0 to 1), and the grades at them."""
     grades = grade_profile(rho)
     if len(grades) == 1:
         grades = np.ones(2)

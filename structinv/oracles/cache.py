@@ -31,7 +31,7 @@ class Cache:
         return self._values[name]
 
     def last(self, array: Any, make: Callable[[], Any]) -> Any:
-        """Return the result for this array object, if it is the last one; otherwise compute it."""
+        """Return the result for an array object; compute it for another than the last."""
         last = self._values.get("last")
         if last is None or last[0] is not array:
             last = self._values["last"] = array, make()

@@ -245,7 +245,7 @@ def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: in
 
 
 def most_derived(oracle: InvarianceOracle, *names: str) -> str:
-    """Return the method that the most derived class defines; the first of several in one class."""
+    """Return the first of the methods that the most derived class defines."""
     return next(name for kind in type(oracle).__mro__ for name in names if name in vars(kind))
 
 

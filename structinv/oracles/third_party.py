@@ -151,7 +151,7 @@ class ThirdPartyOracle(BoundOracle):
 
 
 def checked_support(source: str, found: Any, X: Matrix, n_rows: int) -> Support:
-    """Validate the result of `support` for `n_rows` rows of X: types, shapes and numbers.
+    """Validate types, shapes and numbers of the result of `support` for rows of X.
 
     Shapes: `X` (n, d).
     """

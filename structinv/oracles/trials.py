@@ -105,7 +105,7 @@ def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 def values_and_bounds(
     answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values along one direction, or along assigned ones, and their upper bounds."""
+    """Return values along one direction or assigned ones, and their upper bounds."""
     assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
     V = np.atleast_2d(v)
     return attained_by(answer, V, assign, cost), upper_of(answer, V, assign, cost)
