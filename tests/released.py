@@ -1,15 +1,16 @@
-"""A check that workers in this process release the groups of partitions after a fit."""
+"""A check that workers release the groups of partitions after a fit."""
 
-import gc
 import time
 
-from structinv.dask.group import Group
+
+def groups_on(dask_worker):
+    return [key for key in dask_worker.data if str(key).startswith("grouped")]
 
 
-def check_released(seconds=10.0):
-    """No group with its rows is in memory, at the latest after some seconds."""
+def check_released(client, seconds=10.0):
+    """No worker of a running client has a group with its rows, at the latest after some seconds."""
     end = time.monotonic() + seconds
-    while any(type(each) is Group for each in gc.get_objects()):
+    running = client is not None and client.status == "running"
+    while running and any(client.run(groups_on).values()):
         assert time.monotonic() < end
         time.sleep(0.05)
-        gc.collect()

@@ -70,7 +70,7 @@ def test_bounds_hold_the_optimum_of_all_rows_together(client, mails, oracle, sol
     rows, labels = da.from_array(X, chunks=(100, 40)), da.from_array(y, chunks=100)
     found = model_on(client, oracle, solver=solver).fit(rows, labels)
     check_bounds(found, optimum)
-    check_released()
+    check_released(client)
 
 
 @pytest.mark.parametrize("parameters", [{"loss": "logistic"}, {"loss": "squared_hinge"}])
@@ -297,7 +297,7 @@ def raises(client, message, *given, error=ValueError, **parameters):
     with pytest.raises(error, match=message):
         model.fit(*given)
     assert not [name for name in vars(model) if name.endswith("_")]
-    check_released()
+    check_released(client)
 
 
 def test_refusals_name_the_partition(client, mails):

@@ -87,7 +87,7 @@ def check_fit(model, *examples):
     check_bounds(model, optimum)
     assert model.classes_.tolist() == optimum.classes_.tolist()
     assert model.coef_.shape == optimum.coef_.shape
-    check_released()
+    check_released(model.client)
     return optimum
 
 
@@ -322,7 +322,7 @@ def raises(model, message, *given, error=ValueError):
     with pytest.raises(error, match=message):
         model.fit(*given)
     assert not [name for name in vars(model) if name.endswith("_")]
-    check_released()
+    check_released(model.client)
 
 
 def test_refusals_name_the_partition(client):
