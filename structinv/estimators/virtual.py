@@ -353,13 +353,45 @@ class VirtualSupportVectorSVC(VirtualSVC):
 
     The paper trains one SVM per class against the rest. Here both SVMs are scikit-learn's `SVC`, which
     trains one SVM per pair of classes. The support vectors of any pair are transformed for all pairs.
-    The other parameters and attributes are those of :class:`structinv.VirtualSVC`.
 
     Parameters
     ----------
     oracle : InvarianceOracle or None, default=None
         Oracle with the transformations. It must be finite or have `sample`. Without an oracle the model
         is scikit-learn's `SVC`.
+    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
+        Kernel of the SVM. "laplacian", a Kernel or a callable require memory for the whole kernel matrix
+        of the virtual samples.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For the untransformed samples X,
+        "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a
+        more local, more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    C : float, default=1.0
+        Weight of the loss of each virtual sample (> 0). Increase it to fit the virtual samples more
+        closely. Decrease it for noisy labels.
+    n_draws : int, default=10
+        Number of random transformations per sample if the oracle is not finite (>= 1). Increase it for a
+        better coverage, at the cost of run time.
+    tol : float, default=1e-3
+        Tolerance of the stopping rule of libsvm (> 0). Decrease it for more accurate scores, at the cost
+        of run time.
+    cache_mb : float, default=1000
+        Memory for columns of the kernel matrix in megabytes (> 0). Increase it for faster fits on large
+        data sets.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to the frequencies of virtual samples. Increase a weight to make fewer
+        errors in that class.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random transformations. Pass an integer for reproducible results.
+    on_interrupt : {"raise", "return"}, default="raise"
+        This parameter exists for compatibility with other estimators and has no effect. Ctrl-C always
+        raises KeyboardInterrupt, since libsvm stores no intermediate model. libsvm continues its current
+        work in the background.
 
     Attributes
     ----------
@@ -367,6 +399,23 @@ class VirtualSupportVectorSVC(VirtualSVC):
         First SVM, trained on the samples with a weight above 0.
     svc_ : sklearn.svm.SVC
         Second SVM, trained on the virtual samples; its ``support_`` contains indices of virtual samples.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors.
+    support_ : ndarray of shape (n_support,) of int
+        Index of the training sample from which each support vector comes.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that sample in its orbit; variant 0 is the untransformed sample.
+    min_eigenvalue_ : float or None
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
+    n_virtual_ : int
+        Number of virtual samples; equal copies of a sample count once.
+    n_features_in_ : int
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features in `fit`; only if all are strings.
 
     See Also
     --------

@@ -169,7 +169,7 @@ class BoundedRatios(ABC):
 
 
 class BestEdits:
-    """The best edits that are found for some texts, with bounds of the ratios of all edits.
+    """The best edits found for some texts, with bounds of the ratios of all edits.
 
     Shapes: `texts` (n,), `V` (p, d), `assign` (n,), `a` (n,), `q` (n,).
     """
@@ -206,7 +206,7 @@ class BestEdits:
         return sp.vstack(parts, format="csr")[np.argsort(np.concatenate(places))]
 
     def heights(self, rows: np.ndarray, slopes: np.ndarray, alpha: float) -> np.ndarray:
-        """Bound the largest gain of ``alpha a - theta q`` of rows for their slopes; keep the edits."""
+        """Bound the largest gain of ``alpha a - theta q`` of each row; keep the edits."""
         gains = np.full(len(rows), -np.inf)
         for some, V, theta, assign in self._directions(rows, slopes, alpha):
             for gain, found in self.ratios.found(self.texts[rows[some]], V, theta, assign):
