@@ -131,6 +131,17 @@ def test_imports_run_one_way():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_architecture_page_lists_the_imports_of_each_package():
+    text = read("docs/project/architecture.md")
+    cells = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", text, flags=re.MULTILINE)
+    listed = {package: set(re.findall(r"`(\w+)`", cell)) for package, cell in cells}
+    found = {package: set() for package in LAYERS if package != "__main__"}
+    for name in filter(layer, set(MODULES) - {"structinv.__main__"}):
+        found[layer(name)] |= {layer(module) or "structinv" for module in imported_modules(name)}
+    assert list(listed) == list(found)
+    assert listed == {package: others - {package} for package, others in found.items()}
+
+
 def test_the_import_walker_sees_relative_imports():
     assert "structinv.datasets.conll" in imported_modules("structinv.datasets")
     assert "structinv.datasets" in imported_modules("structinv.cli.data")
