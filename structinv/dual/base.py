@@ -37,11 +37,14 @@ class DualState(ABC):
 
     # Name in the table.
     name: ClassVar[str]
-    # Whether the dual variables of a row do not depend on those of other rows, and its visits neither.
+    # True if the dual variables of a row, and its visits, do not depend on other rows. Blocks of rows
+    # require this.
     packs: bool = True
+    # True if blocks of rows may call `visit_all` of `FocusedSweeps`.
     packs_rows: bool = False
-    # Whether `value` is faster than the oracle.
+    # True if `value` is faster than the oracle.
     quick_value: bool = False
+    # True if a run with `plane_tol` ends when `converged` is True; otherwise a small gap ends it.
     adds_planes: bool = True
 
     term: Any
@@ -84,7 +87,10 @@ class DualState(ABC):
 
     @abstractmethod
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """Update the dual variables of every block once, and `f` in place."""
+        """Update the dual variables of every block once, and `f` in place.
+
+        Return an estimate of the gap, infinite after an interruption, and the number of visited rows.
+        """
 
     def value(self, f: Element) -> tuple[float, float]:
         """Return the value of the term at `f`."""
