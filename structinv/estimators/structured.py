@@ -170,8 +170,9 @@ class InvariantStructuredSVC(SupportVectorMachine):
         Weights of the first label; only for `Sequence`.
     end_ : ndarray of shape (n_classes,)
         Weights of the last label; only for `Sequence`.
-    pairwise_ : ndarray of shape (n_edge_features, n_classes, n_classes)
-        Weights of the labels at the ends of an edge, per edge feature; only for `Graph`.
+    pairwise_ : ndarray of shape (n_edge_features, n_classes, n_classes) or (n_pairwise,)
+        Weights of the labels at the ends of an edge, per edge feature, for `Graph`. A custom structure
+        with pairwise weights has one array of them.
     pairs_ : ndarray of shape (n_labels - 1, 2, 2)
         Weights of the four combinations of two labels (absent or present), per pair in
         ``structure_.edges_``; only for ``Multilabel("tree")``.

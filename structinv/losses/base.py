@@ -23,7 +23,7 @@ class ScalarLoss(BaseEstimator, ABC):
     lower_bound : float
         Lower bound of r. A subclass must set it.
     smooth : bool
-        True if r' is Lipschitz continuous. A smooth loss has a `curvature`.
+        True if r' is Lipschitz continuous. A smooth loss implements `curvature`.
     of_margins : bool
         True if classifiers apply r to the margin ``y f(x)`` with labels y of -1 and 1. False, the
         default, if r is a loss of an error ``f(x) - y``.
