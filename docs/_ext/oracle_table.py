@@ -48,7 +48,7 @@ METHODS = {
 }
 VIEWS = (*METHODS, "discount")
 # Combinations that refuse grades, although they inherit `support` with `rho`.
-UNGRADED = ("Compose", "Discounted")
+UNGRADED = ("Budget", "Compose", "Discounted", "Shared")
 # Views that an oracle has for some values of its parameters only.
 LIMITED = {"permutations": ("kernel SVM", "discount")}
 

@@ -253,8 +253,8 @@ class OnlyFor(OracleWrapper):
         """
         return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
 
-    def tangents(self, X: Matrix) -> np.ndarray:
-        raise self._absent("tangents")
+    # The tangents of the part do not hold for rows with other labels.
+    tangents = InvarianceOracle.tangents
 
     def _known(self, y: np.ndarray | None) -> np.ndarray:
         """Return the labels as an array; raise if there are none or they have another type."""

@@ -153,11 +153,13 @@ class _BoundCompose(BoundOracle):
         )
 
     def _enumerate(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
-        answers = []
+        # Only the best points are in memory.
+        best: list[Support] = []
         for points in np.moveaxis(listed(self.right).members(rows), 1, 0):
             part = sp.csr_matrix(points) if sp.issparse(self.X) else np.ascontiguousarray(points)
-            answers.append(self._ungraded(self._after(part, rows), ALL_ROWS, V, assign))
-        return best_of(answers, V, assign)
+            answer = self._ungraded(self._after(part, rows), ALL_ROWS, V, assign)
+            best = [best_of([*best, answer], V, assign)]
+        return best[0]
 
     def _of_maps(
         self, left: Changes, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
