@@ -102,6 +102,7 @@ def test_projection_on_atoms_satisfies_tol(kernel, tol):
     ]
     np.testing.assert_array_equal(model.support_[places], small.support_)
     np.testing.assert_array_equal(model.support_members_[places], small.support_members_)
+    np.testing.assert_array_equal(model.support_transforms_[places], small.support_transforms_)
     # The same by least squares in coordinates of the kernel's space.
     Z = model.support_vectors_
     values, vectors = np.linalg.eigh(model.kernel_.matrix(Z, Z))

@@ -105,6 +105,9 @@ def test_regression(client):
     check_bounds(found, optimum)
     assert found.target_mean_ == pytest.approx(optimum.target_mean_)
     assert found.score(*given) == pytest.approx(found.to_local().score(X, y, weights))
+    # The mean of other targets is not that of the training.
+    other = found.to_local().score(X, y + 2.0, weights)
+    assert found.score(given[0], given[1] + 2.0, given[2]) == pytest.approx(other)
     bounds, local = found.certify(given[0]), found.to_local().certify(X)
     np.testing.assert_array_equal(bounds.lowest, local.lowest)
     np.testing.assert_array_equal(bounds.width, local.width)

@@ -16,7 +16,7 @@ from structinv.embeddings.responses import (
 )
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitDistance, OrbitMean
 from structinv.kernels.radial import normals
-from structinv.oracles import FiniteOracle, Identity, Shifts
+from structinv.oracles import FiniteOracle, Identity, Shifts, Weighted
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import averaged
 
@@ -236,6 +236,29 @@ def test_two_layers_are_a_gaussian_of_distances_of_embeddings():
     np.testing.assert_allclose(N @ N.T, truth, atol=1e-7)
 
 
+def test_last_columns_of_layers_have_their_own_phases():
+    def waves(values, phase):
+        columns = np.stack([np.cos(values), np.sin(values)], axis=2).reshape(len(values), -1)[:, :5]
+        columns[:, 4] = np.cos(values[:, 2] + phase)
+        return np.sqrt(0.4) * columns
+
+    X = rows()
+    features = OrbitFourier(None, Gaussian(1.5), 5, layers=2, tau=0.7).fit(X)
+    first, second = features.phases_
+    hidden = waves(X @ features.templates_.T, first)
+    wanted = waves(hidden @ features.second_templates_.T, second)
+    np.testing.assert_allclose(features.transform(X), wanted, atol=1e-12)
+
+
+def test_rows_of_another_precision_have_their_own_features():
+    X, oracle = rows(), Reorderings(ORDERS)
+    for estimator in (OrbitFourier(oracle, n_components=9), OrbitFourier(oracle, None, 9, layers=2)):
+        wanted, single = clone(estimator).fit(X).transform(X), X.astype(np.float32)
+        features = estimator.fit(single)
+        assert features.transform(single).dtype == np.float32
+        np.testing.assert_allclose(features.transform(X), wanted, atol=1e-12)
+
+
 def test_kernel_error_is_that_of_rows_that_are_not_landmarks():
     X = rows(40)
     features = OrbitNystroem(Reorderings(ORDERS), Gaussian(1.0), 30).fit(X)
@@ -272,6 +295,13 @@ def test_distribution_features_are_fractions_below_thresholds():
     np.testing.assert_allclose(F, expected, atol=1e-12)
     shares = np.mean(F[:, :12].reshape(30, 3, 4), axis=0)
     np.testing.assert_allclose(shares, np.tile([0.2, 0.4, 0.6, 0.8], (3, 1)), atol=0.05)
+
+
+def test_thresholds_are_quantiles_by_weight():
+    X = rows(300)
+    features = GroupCDF(Weighted(Shrinkings(), [8.0, 1.0, 1.0]), 12, n_bins=4).fit(X)
+    shares = features.transform(X).mean(axis=0).reshape(3, 4)
+    np.testing.assert_allclose(shares, np.tile([0.2, 0.4, 0.6, 0.8], (3, 1)), atol=0.01)
 
 
 def test_distribution_features_are_invariant_for_groups():

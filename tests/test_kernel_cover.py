@@ -250,6 +250,20 @@ def test_combinations_with_a_continuum_can_be_solved(name):
         assert solution.dual <= true
 
 
+class Coarser(Steps):
+    """The same members, as a cover with twice the distance to the farthest element."""
+
+    def mesh(self, rows=ALL_ROWS):
+        return 2.0 * super().mesh(rows)
+
+
+def test_covers_of_the_same_points_keep_their_own_meshes():
+    atoms = KernelSpace(Gaussian(), D).atoms
+    X = np.eye(D)
+    for changes in (LINE.changes(X), Coarser(LINE, X)):
+        np.testing.assert_array_equal(atoms.pool(changes).mesh, changes.mesh())
+
+
 def test_an_oracle_without_an_orbit_is_refused_by_name():
     this = problem(Box(0.5), SETTING["binary"], Gaussian())
     with pytest.raises(NotImplementedError, match="Box does not define an orbit or a cover"):

@@ -17,7 +17,15 @@ from structinv.solvers import REGISTRY, Gap, Status, solve
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel_space as kernel_module
 from structinv.spaces.kernel_space import KernelSpace
-from structinv.spaces.kernel_tiles import COLUMNS, ROWS, expand, in_kernel_tiles, wide_product
+from structinv.spaces.kernel_tiles import (
+    COLUMNS,
+    ROWS,
+    expand,
+    in_kernel_tiles,
+    output_rounding,
+    wide_product,
+)
+from structinv.spaces.point_sums import PointSums
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 
@@ -441,6 +449,33 @@ def test_values_and_wide_products_do_not_depend_on_threads(monkeypatch, n):
         found.append((values, product))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+class FromProducts(Kernel):
+    """A Gaussian kernel of distances from norms and inner products, which cancel."""
+
+    def matrix(self, X, Y, norms=None):
+        squares = np.sum(X**2, axis=1)[:, None] + np.sum(Y**2, axis=1) - 2.0 * X @ Y.T
+        return np.exp(-0.5 * squares)
+
+    def diagonal(self, X):
+        return np.ones(len(X), dtype=X.dtype)
+
+    def lipschitz(self, n_features=None):
+        return 1.0
+
+
+def test_rounding_bound_includes_distances_that_cancel():
+    rng = np.random.default_rng(0)
+    centers, points = (100.0 + rng.standard_normal((n, 5)).astype(np.float32) for n in (30, 20))
+    space = KernelSpace(FromProducts(), 5, cache_mb=0.0)
+    keys = space.atoms.add_points(centers, np.zeros((30, 2), dtype=int))
+    terms = PointSums(keys, rng.standard_normal((30, 1)), np.array([0, 30]))
+    f = space.combine(terms, np.ones(1))
+    exact = Gaussian().matrix(points.astype(float), centers.astype(float)) @ terms.coefficients
+    errors = np.abs(space.values(f, points) - exact)
+    assert errors.max() > 1e-3
+    assert np.all(errors <= output_rounding(space.kernel, f, points[:, None]))
 
 
 def test_kernel_that_is_not_thread_safe_gets_whole_rows():

@@ -57,16 +57,21 @@ def test_malformed_answers_of_structures_raise_with_the_method(view, field, leve
 
 
 class Lavish(Sequence):
-    """Every row uses the largest number of edits."""
+    """Every row uses the same number of edits."""
+
+    each = 0
 
     def decode(self, potentials, pairwise, layout):
         found = super().decode(potentials, pairwise, layout)
-        return replace(found, levels=np.full(len(potentials), potentials.shape[2] - 1))
+        return replace(found, levels=np.full(len(potentials), self.each))
 
 
-def test_levels_beyond_the_budget_of_an_example_raise():
-    layout = Layout.of_lengths([3, 2])
-    with pytest.raises(ValueError, match=r"Lavish\.decode must return levels .* at most 2 .*, got 6"):
+# The second number is one above the budget.
+@pytest.mark.parametrize(("each", "total"), [(2, 6), (1, 3)])
+def test_levels_beyond_the_budget_of_an_example_raise(monkeypatch, each, total):
+    monkeypatch.setattr(Lavish, "each", each)
+    layout, message = Layout.of_lengths([3, 2]), r"Lavish\.decode must return levels .* at most 2 .*"
+    with pytest.raises(ValueError, match=f"{message}, got {total}"):
         decoded(Lavish(), np.zeros((5, 3, 3)), np.zeros(15), layout)
 
 

@@ -376,6 +376,12 @@ def test_lipschitz_constants_of_means_by_hand():
     assert OrbitMean(Flip(), Laplacian()).lipschitz(16) == np.inf
 
 
+def test_lipschitz_constants_follow_parameters_that_change_in_place():
+    mean = OrbitMean(Flip(), Gaussian(4.0))
+    assert mean.lipschitz(16) == pytest.approx(0.25)
+    assert mean.set_params(oracle=FDrop(2), n_draws=3).lipschitz(16) == np.inf
+
+
 @pytest.mark.parametrize("name", ["weighted turns", "drawn turns", "cut shifts"])
 def test_norm_bound_is_an_upper_bound(name):
     oracle, size = ORACLES[name]

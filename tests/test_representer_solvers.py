@@ -353,6 +353,13 @@ def test_folding_equals_not_folding(monkeypatch, most_factorized):
     np.testing.assert_allclose(folded.diagonal(X), np.diagonal(folded.matrix(X, X)), atol=1e-9)
 
 
+def test_folding_ignores_families_of_weight_zero():
+    families = [Evaluation().bind(X), Gradient().bind(X), Evaluation().bind(X[:5])]
+    folded = Folded(KERNEL, families, [0.0, 0.05, 2.0])
+    positive = Folded(KERNEL, families[1:], [0.05, 2.0])
+    np.testing.assert_allclose(folded.matrix(X, X), positive.matrix(X, X), atol=1e-12)
+
+
 def test_folding_refuses_by_name():
     with pytest.raises(ValueError, match="nu must be a number of at least 0, or 1 of them"):
         Folded(KERNEL, [Gradient().bind(X)], [1.0, 2.0]).validate(2)

@@ -138,6 +138,20 @@ def test_a_training_labeling_that_is_forbidden_is_named():
         WorstCase(X, y, Identity(), structure, layout=layout)
 
 
+ByDecoding = broken("ByDecoding", budgets=True, best_by_wrong=Structure.best_by_wrong)
+
+
+@pytest.mark.parametrize("structure", [Sequence(), ByDecoding()], ids=repr)
+def test_labelings_exactly_at_the_threshold_count(structure):
+    labels = bound(structure=structure)
+    potentials, pairwise = np.zeros((3, labels.n_labels)), np.zeros(labels.n_pairwise)
+    for threshold, most in ((0.0, 3), (1e-9, 0)):
+        found = labels.most_wrong(
+            potentials, labels.codes, np.array([threshold]), pairwise, labels.layout
+        )
+        assert found.tolist() == [most]
+
+
 class Narrow(Sequence):
     def best_by_wrong(self, potentials, codes, pairwise, layout):
         return super().best_by_wrong(potentials, codes, pairwise, layout)[:, :-1]
@@ -247,6 +261,9 @@ def test_portions_count_rows(monkeypatch):
     assert [part.tolist() for part in term.bound_structure.portions(np.array([3, 1, 0, 2]), 4)] == [
         [3, 1], [0], [2],
     ]  # fmt: skip
+    # A slice may start after the first example.
+    portions = term.bound_structure.portions(slice(1, 4), 4)
+    assert [np.arange(len(lengths))[part].tolist() for part in portions] == [[1, 2], [3]]
 
 
 def test_memory_is_not_cubic_in_the_number_of_labels(monkeypatch):

@@ -162,12 +162,13 @@ def turns(X):
 TURN = TangentDerivative(turns, 1.0)
 
 
+@pytest.mark.parametrize("spread", [[0.4, 0.3], [0.0, 0.3]], ids=str)
 @pytest.mark.parametrize("noise", [0.0, 0.6])
-def test_functionals_of_averages_have_the_vicinal_kernels_as_inner_products(noise):
+def test_functionals_of_averages_have_the_vicinal_kernels_as_inner_products(noise, spread):
     X, points = rows(6, 3), rows(4, 3, seed=1)
     oracle = Ellipsoid(np.array([[1.0, 0.5], [0.0, 1.0], [0.3, 0.0]]))
-    kernel, family = VicinalKernel(oracle, 1.5, [0.4, 0.3], noise), None
-    family = VicinalAverages(oracle, [0.4, 0.3], noise, n_nodes=15).bind(X)
+    kernel = VicinalKernel(oracle, 1.5, spread, noise)
+    family = VicinalAverages(oracle, spread, noise, n_nodes=15).bind(X)
     np.testing.assert_allclose(family.gram(Gaussian(1.5)), kernel.matrix(X, X), rtol=1e-8)
     found = Evaluation().bind(points).gram(Gaussian(1.5), family)
     np.testing.assert_allclose(found, kernel.one_vicinal(points, X), rtol=1e-8)
@@ -178,6 +179,12 @@ def test_averages_over_the_vicinity_of_one_row_are_the_formula():
     expected = by_pairs(lambda x, y: vicinal(x, y, 1.5, SPREAD, 0.4, sides=1))
     found = VicinalKernel(ORACLE, 1.5, SPREAD, 0.4).one_vicinal(points, X)
     np.testing.assert_allclose(found, expected(points, X), rtol=1e-12)
+
+
+def test_volumes_beyond_the_range_of_floats_have_logarithms():
+    kernel, zero = VicinalKernel(TangentDerivative(np.eye(30), 1.0), spread=1e4), np.zeros((1, 30))
+    assert kernel.matrix(zero, zero)[0, 0] == pytest.approx((1 + 2e8) ** -15.0, rel=1e-9, abs=0)
+    assert kernel.one_vicinal(zero, zero)[0, 0] == pytest.approx((1 + 1e8) ** -15.0, rel=1e-9, abs=0)
 
 
 def test_vicinal_kernel_without_spread_is_the_gaussian():
@@ -236,6 +243,14 @@ def test_tangents_are_cached_until_rows_or_parameters_change(kind):
     kernel.set_params(sigma=3.0)
     assert np.array_equal(kernel.matrix(X, X), clone(kernel).matrix(X, X))
     assert "_results" not in pickle.loads(pickle.dumps(kind(ORACLE).set_params(sigma=2.0))).__dict__
+
+
+@every_kind
+def test_rows_with_the_same_numbers_in_another_shape_are_not_cached(kind):
+    X, kernel = rows(6, 4), kind(Offset(1.0), sigma=2.0)
+    kernel.matrix(X, X)
+    other = X.reshape(4, 6)
+    np.testing.assert_array_equal(kernel.matrix(other, other), clone(kernel).matrix(other, other))
 
 
 @every_kind

@@ -295,6 +295,12 @@ def test_several_classes(words):
     model = InvariantTextClassifier(words, 1, C=10.0, random_state=0).fit(texts, y)
     reached = margins(model, model.worst_case(texts, y), y)
     np.testing.assert_allclose(reached, model.certify(texts, y).margins, atol=1e-9)
+    # Texts of other labels cannot be attacked.
+    plain, edits = model.set_params(max_changes=0).fit(texts, y), TokenEdits(words, 1)
+    attacked = plain.certify(texts, y, oracle=edits.only_for("r")).attacked
+    every = plain.certify(texts, y, oracle=edits).attacked
+    np.testing.assert_allclose(attacked, np.r_[every[:3], margins(plain, texts, y)[3:]], atol=1e-9)
+    assert np.all(every[3:] < attacked[3:] - 0.1)
 
 
 @pytest.mark.parametrize(

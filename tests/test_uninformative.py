@@ -240,6 +240,12 @@ def test_a_tube_that_holds_all_targets():
         assert "a smaller epsilon" in str(found.message)
 
 
+def test_a_tube_hides_only_errors_of_its_own_size():
+    model = InvariantLinearSVR(C=1e-6, epsilon=2.0, fit_intercept=False, random_state=0)
+    (found,) = warned(model, X, 1e3 + SIGNAL)
+    assert "the root mean square error of training targets is 1e+03" in str(found.message)
+
+
 def test_changes_that_leave_nothing():
     model = InvariantLinearSVR(Box(10.0), random_state=0)
     (found,) = warned(model, X, SIGNAL)
