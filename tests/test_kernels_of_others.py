@@ -256,6 +256,20 @@ def test_combinations_that_override_matrix_have_no_derivatives(kind):
     assert (2.0 * Gaussian()).partials(np.ones(3), None, 1)
 
 
+class Mixed(Gaussian):
+    """A kernel whose first derivative alone is in double precision."""
+
+    def partials(self, distances, products, order):
+        found = super().partials(distances, products, order)
+        return {key: values.astype("f8" if key == (1, 0) else "f4") for key, values in found.items()}
+
+
+def test_products_of_entries_of_several_precisions_are_in_the_higher_one():
+    # The first of the three terms of the second derivative is in single precision.
+    found = kernel_partials(Mixed() * Mixed(), np.linspace(0, 2, 5, dtype=np.float32), None, 2)[2, 0]
+    assert found.dtype == np.float64
+
+
 class Fourfold(Gaussian):
     """Four times its parent, whose values are 1 at equal inputs."""
 

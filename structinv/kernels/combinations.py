@@ -167,10 +167,8 @@ class Product(_Pair):
                 term = left_values * right_values
                 if factor > 1:
                     term *= factor
-                if which in product:
-                    product[which] += term
-                else:
-                    product[which] = term
+                # Not in place: kernels of other classes may return entries of several precisions.
+                product[which] = product[which] + term if which in product else term
         return product
 
 
