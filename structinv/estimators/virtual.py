@@ -21,6 +21,7 @@ from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
 from ..structures.example_blocks import check_some
+from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
@@ -473,11 +474,8 @@ def _virtual_samples(
     if sp.issparse(bound.X):
         return bound.X[rows], rows, np.zeros_like(rows)
     members = _members(bound, rows, n_draws, rng)
-    keep = np.zeros(members.shape[:2], dtype=bool)
-    for copies, first in zip(members, keep, strict=True):
-        # Sums with 0 have equal bytes if they are equal: -0.0 becomes 0.0.
-        values = (copies + 0.0).view(f"V{copies.itemsize * copies.shape[1]}")
-        first[np.unique(values[:, 0], return_index=True)[1]] = True
+    keep = np.ones(members.shape[:2], dtype=bool)
+    _mark_duplicates(members, keep)
     places, numbers = np.nonzero(keep)
     points = members.reshape(-1, members.shape[2]) if np.all(keep) else members[keep]
     return points, rows[places], numbers
@@ -492,3 +490,18 @@ def _members(bound: BoundOracle, rows: np.ndarray, n_draws: int, rng: np.random.
         drawn = bound.sample(rows, n_draws, rng)
         members = np.concatenate([X[rows][:, None], drawn], axis=1)
     return np.ascontiguousarray(members, dtype=X.dtype)
+
+
+@njit(cache=True, nogil=True)
+def _mark_duplicates(members, first):
+    """Set `first` to False for copies that equal an earlier one of the same row, (n, s, d)."""
+    n_rows, size, n_features = members.shape
+    for i in range(n_rows):
+        for j in range(1, size):
+            for other in range(j):
+                k = 0
+                while k < n_features and members[i, j, k] == members[i, other, k]:
+                    k += 1
+                if k == n_features:
+                    first[i, j] = False
+                    break
