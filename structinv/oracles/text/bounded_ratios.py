@@ -107,9 +107,14 @@ class BoundedRatios(ABC):
 
     def pairs_at(self, texts: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return the numbers of the pairs of texts and features that these contain."""
-        counts, d = self.counts, self.counts.shape[1]
-        keys = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr)) * d + counts.indices
-        return self._pairs[2][np.searchsorted(keys, texts * d + features)]
+        places = texts * self.counts.shape[1] + features
+        return self._pairs[2][np.searchsorted(self._entries, places)]
+
+    @cached_property
+    def _entries(self) -> np.ndarray:
+        """Increasing numbers of the entries of `counts`, row by row."""
+        n, d = self.counts.shape
+        return np.repeat(np.arange(n), np.diff(self.counts.indptr)) * d + self.counts.indices
 
     def worst(self, V: np.ndarray, assign: np.ndarray, rows: Rows = ALL_ROWS) -> BestEdits:
         """Bound the ratios of all edited texts, as `RatioSearch.worst`."""
