@@ -134,7 +134,7 @@ class RowSource(ABC):
         list of slice
             Row ranges.
         """
-        return ranges(self.edges(most_values))
+        return row_ranges(self.edges(most_values))
 
     def strips(self, most_values: int) -> list[slice]:
         """Divide blocks into about sixteen strips each, if there are several blocks.
@@ -153,13 +153,13 @@ class RowSource(ABC):
             Row range of each strip; a single range if all rows fit into one block.
         """
         edges = self.edges(most_values)
-        return ranges(edges if len(edges) == 2 else self._strip_edges(most_values))
+        return row_ranges(edges if len(edges) == 2 else self._strip_edges(most_values))
 
     def _strip_edges(self, most_values: int) -> np.ndarray:
         """Return the edges of strips if the rows do not fit into one block."""
         return self.edges(max(1, most_values // STRIPS_OF_A_BLOCK))
 
 
-def ranges(edges: np.ndarray) -> list[slice]:
+def row_ranges(edges: np.ndarray) -> list[slice]:
     """Return the range of rows between each two adjacent edges."""
     return [slice(first, last) for first, last in pairwise(edges.tolist())]
