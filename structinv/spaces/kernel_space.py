@@ -157,9 +157,13 @@ class KernelSpace(Space):
         self.n_pairwise = n_pairwise
         self.cache_mb = cache_mb
         self.atoms = AtomStore(kernel, n_features, 1e6 * cache_mb)
-        # Inner products of the planes of a set take up to half of the cache size in addition.
-        most_planes = np.sqrt(0.5e6 * cache_mb / 8)
-        self.blocks_in_a_set = max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
+
+    @property
+    def blocks_in_a_set(self) -> int:  # type: ignore[override]
+        """Number of blocks whose inner products of planes take up to half of the cache size."""
+        # They take it in addition to the cache.
+        most_planes = np.sqrt(0.5e6 * self.cache_mb / 8)
+        return max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
 
     def zeros(self) -> Expansion:
         return Expansion(self.atoms, np.zeros((0, self.n_outputs)), np.zeros(self.n_pairwise))
