@@ -73,12 +73,8 @@ class ScenarioAnswer:
 
     def gains_and_costs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the gain and the cost of each row's label at its level."""
-        found, labels, levels = (
-            Violations.of_levels(self.by_level),
-            self.chosen.labels,
-            self.chosen.levels,
-        )
-        rows = np.arange(len(labels))
+        labels, levels = self.chosen.labels, self.chosen.levels
+        found, rows = Violations.of_levels(self.by_level), np.arange(len(labels))
         place: Any = (rows, labels) if levels is None else (rows, labels, levels)
         return found.gains[place], found.costs[place]
 
