@@ -160,8 +160,8 @@ class KernelSpace(Space):
 
     @property
     def blocks_in_a_set(self) -> int:  # type: ignore[override]
-        """Number of blocks whose inner products of planes take up to half of the cache size."""
-        # They take it in addition to the cache.
+        """Number of blocks whose planes share a stored Gram matrix."""
+        # It takes up to half of the cache size in addition.
         most_planes = np.sqrt(0.5e6 * self.cache_mb / 8)
         return max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
 
