@@ -410,10 +410,13 @@ def test_an_optimal_start_ends_a_run(loss, free):
 
 
 def test_a_folded_kernel_is_recomputed_after_a_parameter_changes():
-    folded = Folded(KERNEL, [Gradient().bind(X)], 1e-3)
+    folded = Folded(Gaussian(1.0), [Gradient().bind(X)], 1e-3)
     folded.matrix(X, X)
-    folded.set_params(nu=1e3)
-    fresh = Folded(KERNEL, [Gradient().bind(X)], 1e3)
+    folded.set_params(nu=1e2)
+    fresh = Folded(Gaussian(1.0), [Gradient().bind(X)], 1e2)
+    np.testing.assert_allclose(folded.matrix(X, X), fresh.matrix(X, X), atol=1e-10)
+    folded.nu, folded.kernel.sigma = 1e3, 2.0
+    fresh = Folded(Gaussian(2.0), [Gradient().bind(X)], 1e3)
     np.testing.assert_allclose(folded.matrix(X, X), fresh.matrix(X, X), atol=1e-10)
 
 

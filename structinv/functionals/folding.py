@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..kernels import Kernel
 from ..kernels.kernel_values import kernel_diagonal, kernel_matrix
+from ..oracles.cache import Record, parameters_of
 from .base import BoundFunctional
 from .representers import Representers
 
@@ -64,7 +65,7 @@ class Folded(Kernel):
     """
 
     # Linear systems of the penalties, with a cache of solutions.
-    _made: _Equations | None = None
+    _made: Record | None = None
     _caches = ("_made",)
 
     def __init__(
@@ -127,34 +128,19 @@ class Folded(Kernel):
         return self.kernel.lipschitz(n_features)
 
     def _equations(self) -> _Equations:
-        """Return the linear systems of the penalties, created once."""
-        equations = self._made
-        if equations is None:
+        """Return the linear systems of the penalties, created again if a parameter has changed."""
+        key = parameters_of(tuple(self.get_params(deep=False).values()))
+        if self._made is None or self._made.key != key:
             _check_nu(self.nu, len(self.families))
             weights = np.broadcast_to(np.asarray(self.nu, dtype=float), (len(self.families),))
             used = [number for number in range(len(self.families)) if weights[number] > 0]
             parts = [self.families[number].parts(self.kernel) for number in used]
             representers = Representers(self.kernel, parts, self.cache_mb)
             sizes = [rows.stop - rows.start for rows in representers.slices]
-            equations = _Equations(representers, 0.5 / np.repeat(weights[used], sizes), self.tol)
-            self._made = equations
+            shift = 0.5 / np.repeat(weights[used], sizes)
+            self._made = Record(key, _Equations(representers, shift, self.tol))
+        equations: _Equations = self._made.made
         return equations
-
-    def set_params(self, **parameters: Any) -> Folded:
-        """Set parameters and delete the solutions of the linear systems.
-
-        Parameters
-        ----------
-        **parameters : dict
-            Parameters of this kernel or, as ``kernel__name``, of its part.
-
-        Returns
-        -------
-        Folded
-            This kernel.
-        """
-        self._made = None
-        return super().set_params(**parameters)
 
 
 def _check_nu(nu: Any, n_families: int) -> None:
