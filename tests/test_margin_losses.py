@@ -197,7 +197,7 @@ class TestState:
         assert isinstance(dual_state(this.terms[0], this.space, rng), MarginState)
         assert set(refusals(this.terms[0], this.space)) == set(STATES) - {"margin", "plane_cache"}
         plain = WorstCase(SETTING.X, SETTING.y, Box(0.1), Binary())
-        assert refusals(plain, this.space)["margin"] == "the term is not a loss of the worst-case margin"
+        assert refusals(plain, this.space)["margin"] == "the term is WorstCase, not WorstMargin"
 
     def test_a_loss_without_compiled_steps_uses_planes(self):
         class Doubled(SquaredHinge):

@@ -212,7 +212,7 @@ def test_unsupported_dual_states_raise_with_reason():
     rows = np.eye(2), np.array([0, 1])
     space = ExplicitSpace(2)
     reason = refusals(Halved(*rows, Box(0.2), Binary()), space)["boxes"]
-    assert reason == "Halved is a subclass of WorstCase"
+    assert reason == "the term is Halved, not WorstCase"
     costly = WorstCase(*rows, Box(0.2), Binary(), cost=[[0, 2], [1, 0]])
     assert "costs differ from 1" in refusals(costly, space)["boxes"]
     assert "plane_tol" in refusals(WorstCase(*rows, Box(0.2), Binary()), space, 0.1)["boxes"]

@@ -111,6 +111,12 @@ def test_joined_certificates_name_common_perturbations(model):
     assert Certificate.join([one, two]).perturbations is None
 
 
+@pytest.mark.parametrize("kind", [Certificate, PredictionBounds])
+def test_an_empty_sequence_is_not_joined(kind):
+    with pytest.raises(ValueError, match="at least one"):
+        kind.join([])
+
+
 def test_a_certificate_explains_margins_without_a_bound(model):
     certificate = model.certify(X, Y)
     unbounded = replace(certificate, margins=np.full(20, -np.inf), exact=np.zeros(20, dtype=bool))

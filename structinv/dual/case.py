@@ -106,11 +106,9 @@ class Case:
 # them in order, so that each may assume those before it.
 
 
-def _of_class(term: Term, kind: type, otherwise: str) -> str:
+def _of_class(term: Term, kind: type) -> str:
     """Require exactly this class of a term, because subclasses may override methods."""
-    if not isinstance(term, kind):
-        return otherwise
-    return "" if type(term) is kind else f"{type(term).__name__} is a subclass of {kind.__name__}"
+    return "" if type(term) is kind else f"the term is {type(term).__name__}, not {kind.__name__}"
 
 
 def averages_planes(case: Case) -> str:
@@ -135,13 +133,13 @@ def of_a_kernel(case: Case) -> str:
 
 def worst_margin(case: Case) -> str:
     """Require a loss of the worst-case margin with compiled steps."""
-    reason = _of_class(case.term, WorstMargin, "the term is not a loss of the worst-case margin")
+    reason = _of_class(case.term, WorstMargin)
     return reason or compiled_loss(case)
 
 
 def worst_case_of_rows(case: Case) -> str:
     """Require the worst-case loss of single rows."""
-    reason = _of_class(case.term, WorstCase, "the term is not a worst-case loss")
+    reason = _of_class(case.term, WorstCase)
     if not reason and (
         not case.term.bound_structure.structure.rowwise or case.term.bound_structure.n_pairwise
     ):
@@ -157,7 +155,7 @@ def averaged_rows(case: Case) -> str:
 def worst_case_of_examples(case: Case) -> str:
     """Require a worst-case loss of independent rows, with one function per label."""
     term = case.term
-    reason = _of_class(term, WorstCase, "the term is not a worst-case loss")
+    reason = _of_class(term, WorstCase)
     if reason:
         return reason
     if not term.bound_structure.functions.are_one_each:
