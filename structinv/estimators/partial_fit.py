@@ -152,8 +152,8 @@ def stream_of(objective: Objective, solution: Solution) -> Stream | None:
     sums = solution.dual_variables[0] if solution.dual_variables else {}
     if "normal" not in sums:
         return None
-    f, offset, weights = sums["normal"], float(sums["offset"][0]), objective.weights
-    return Stream(f, offset, f, weight=float(weights.sum()), n_rows=len(weights))
+    f = sums["normal"]
+    return Stream(f, float(sums["offset"][0]), f, n_rows=len(objective.weights))
 
 
 def _stream(estimator: Any, space: Any) -> Stream:

@@ -50,7 +50,6 @@ class Stream:
     - `offset`: sum of offsets, relative to the lower bounds
     - `mean` (size,): average of `f` over all steps; later steps have larger weights
     - `n_steps`: number of steps
-    - `weight`: sum of the weights of the rows
     - `n_rows`: number of rows
     - `n_batches`: number of batches
     """
@@ -59,7 +58,6 @@ class Stream:
     offset: float
     mean: np.ndarray
     n_steps: int = 0
-    weight: float = 0.0
     n_rows: int = 0
     n_batches: int = 0
 
@@ -202,7 +200,6 @@ class Pegasos(Solver):
             offset,
             mean,
             n_steps,
-            before.weight + float(objective.weights.sum()),
             before.n_rows + len(objective.weights),
             before.n_batches + 1,
         )
