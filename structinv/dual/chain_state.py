@@ -112,10 +112,10 @@ class ChainState(SequenceState):
             others[5].reshape(by_label)[into] = stored[5].reshape(by_label)[places]
 
     def combination(self) -> Element:
-        f, (blocks, slots, rows, places) = self.space.zeros(), self._used()
+        f, (blocks, slots, rows, stored_at) = self.space.zeros(), self._used()
         table, _ = self._parameters(f)
         layout, n_labels = self.layout.take(blocks), table.shape[1]
-        amounts, labels = self.weights[blocks] * self._stored[4][slots], self._stored[3][places]
+        amounts, labels = self.weights[blocks] * self._stored[4][slots], self._stored[3][stored_at]
         codes, n_edits = self._truth[1][rows], self._changes[0]
         if len(blocks):
             moved = self.term.bound_structure.moved(
@@ -123,20 +123,21 @@ class ChainState(SequenceState):
             )
             self.space.pairwise(f)[:] -= moved.T @ amounts
         wrong = np.flatnonzero(labels != codes)
-        rows, true, other, each = rows[wrong], codes[wrong], labels[wrong], amounts[layout.owners[wrong]]
+        rows, true, other = rows[wrong], codes[wrong], labels[wrong]
+        wrong_amounts = amounts[layout.owners[wrong]]
         coefficients = np.zeros((self.layout.n_rows, n_labels))
-        np.add.at(coefficients, (rows, true), each)
-        np.subtract.at(coefficients, (rows, other), each)
+        np.add.at(coefficients, (rows, true), wrong_amounts)
+        np.subtract.at(coefficients, (rows, other), wrong_amounts)
         add_combinations(self._X, coefficients, table)
         # Edited rows differ from these by a few entries.
-        edits = self._stored[5].reshape(len(self._stored[3]), n_edits)[places[wrong]]
-        own, which = np.nonzero(edits)
+        edits = self._stored[5].reshape(len(self._stored[3]), n_edits)[stored_at[wrong]]
+        edited, which = np.nonzero(edits)
         indptr, indices, data = self._rows
-        entries = indptr[rows[own]] + (edits[own, which] - 1) // 2
-        factors = np.array(self._changes[1])[(edits[own, which] - 1) % 2]
-        changes = each[own] * (factors - 1.0) * data[entries]
-        np.add.at(table, (indices[entries], true[own]), changes)
-        np.subtract.at(table, (indices[entries], other[own]), changes)
+        entries = indptr[rows[edited]] + (edits[edited, which] - 1) // 2
+        factors = np.array(self._changes[1])[(edits[edited, which] - 1) % 2]
+        changes = wrong_amounts[edited] * (factors - 1.0) * data[entries]
+        np.add.at(table, (indices[entries], true[edited]), changes)
+        np.subtract.at(table, (indices[entries], other[edited]), changes)
         return f
 
     def _listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

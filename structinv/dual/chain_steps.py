@@ -117,10 +117,11 @@ def sweep(order, rounds, rows, truth, stored, changes, zeros, parameters, room, 
                     known += 1
                 for j in range(known):
                     before[j] = alphas[slot + j]
-                example, own, one = (begin, size, first, known), alphas[slot : slot + known], 0
+                example, example_alphas = (begin, size, first, known), alphas[slot : slot + known]
+                one, most_steps, least = 0, 4 * known + 4, STEPS_SHARE * gap
                 while one >= 0:
                     one = ascend(
-                        above, products, counts[1], own, known, weight, STEPS_SHARE * gap, 4 * known + 4
+                        above, products, counts[1], example_alphas, known, weight, least, most_steps
                     )
                     if one >= 0:
                         fill_products(one, example, rows, codes, labels, edits, changes, zeros, room)
@@ -258,10 +259,10 @@ def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, wor
         for i in range(n_edits):
             for k in range(n_labels):
                 gains[i, k] = 0.0
-        own, gain, edited = codes[begin + t], gains[n_edits], worst[t]
+        truth_label, gain, edited = codes[begin + t], gains[n_edits], worst[t]
         for e in range(first, end):
             x, row = data[e], table[ids[e]]
-            truth = row[own]
+            truth = row[truth_label]
             for k in range(n_labels):
                 wins = x * (row[k] - truth)
                 less, more = (low - 1.0) * wins, (high - 1.0) * wins
@@ -287,14 +288,14 @@ def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gain
     low, high = factors
     most = len(gains) - 1
     for t in range(size):
-        own, label, place = codes[begin + t], labels[at + t], (at + t) * most
+        truth_label, label, place = codes[begin + t], labels[at + t], (at + t) * most
         for i in range(most):
             edits[place + i], gains[i, 0] = 0, 0.0
-        if label == own:
+        if label == truth_label:
             continue
         first = indptr[begin + t]
         for e in range(first, indptr[begin + t + 1]):
-            wins = data[e] * (table[ids[e], label] - table[ids[e], own])
+            wins = data[e] * (table[ids[e], label] - table[ids[e], truth_label])
             less, more = (low - 1.0) * wins, (high - 1.0) * wins
             gain, edit = (less, 1) if less > more else (more, 2)
             if gain <= gains[most - 1, 0]:
@@ -325,15 +326,15 @@ def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, tabl
     if n_edits == 0:
         return total
     for t in range(size):
-        own, label = codes[begin + t], labels[at + t]
+        truth_label, label = codes[begin + t], labels[at + t]
         for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
             edit = edits[i]
-            if edit > 0 and label != own:
+            if edit > 0 and label != truth_label:
                 e = indptr[begin + t] + (edit - 1) // 2
                 x = (factors[(edit - 1) % 2] - 1.0) * data[e]
-                total += x * (table[ids[e], label] - table[ids[e], own])
+                total += x * (table[ids[e], label] - table[ids[e], truth_label])
                 if amount != 0.0:
-                    table[ids[e], own] += amount * x
+                    table[ids[e], truth_label] += amount * x
                     table[ids[e], label] -= amount * x
     return total
 
@@ -364,19 +365,19 @@ def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room
         add_links(begin, size, codes, labels, at, wrong[one, p], 1.0, moves)
     for p in range(counts[0, one]):
         i = begin + wrong[one, p]
-        own, label = codes[i], labels[at + wrong[one, p]]
+        truth_label, label = codes[i], labels[at + wrong[one, p]]
         for e in range(indptr[i], indptr[i + 1]):
-            zeros[ids[e], own] += data[e]
+            zeros[ids[e], truth_label] += data[e]
             zeros[ids[e], label] -= data[e]
     add_edits(begin, size, rows, codes, changes, labels, at, edits, 1.0, zeros)
     for j in range(counts[1, one], count):
         other, product = first + j * size, 0.0
         for q in range(counts[0, j]):
             s = wrong[j, q]
-            own, label = codes[begin + s], labels[other + s]
+            truth_label, label = codes[begin + s], labels[other + s]
             product += add_links(begin, size, codes, labels, other, s, 0.0, moves)
             for e in range(indptr[begin + s], indptr[begin + s + 1]):
-                product += data[e] * (zeros[ids[e], own] - zeros[ids[e], label])
+                product += data[e] * (zeros[ids[e], truth_label] - zeros[ids[e], label])
         product -= add_edits(begin, size, rows, codes, changes, labels, other, edits, 0.0, zeros)
         products[one, j] = products[j, one] = product
     counts[1, one] = count
@@ -385,9 +386,9 @@ def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room
             moves[j, k] = 0.0
     for p in range(counts[0, one]):
         i = begin + wrong[one, p]
-        own, label = codes[i], labels[at + wrong[one, p]]
+        truth_label, label = codes[i], labels[at + wrong[one, p]]
         for e in range(indptr[i], indptr[i + 1]):
-            zeros[ids[e], own] = zeros[ids[e], label] = 0.0
+            zeros[ids[e], truth_label] = zeros[ids[e], label] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -397,21 +398,21 @@ def add_links(begin, size, codes, labels, at, t, amount, moves):
     They are the true transitions minus those of the labeling. A transition between two wrong positions
     belongs to the second one. The result is the inner product with the table, for an `amount` of 0.
     """
-    n_labels, own, label = moves.shape[1], codes[begin + t], labels[at + t]
+    n_labels, truth_label, label = moves.shape[1], codes[begin + t], labels[at + t]
     before, other = n_labels, n_labels
     if t > 0:
         before, other = codes[begin + t - 1], labels[at + t - 1]
-    product = moves[before, own] - moves[other, label]
-    moves[before, own] += amount
+    product = moves[before, truth_label] - moves[other, label]
+    moves[before, truth_label] += amount
     moves[other, label] -= amount
     after = n_labels + 1
     if t == size - 1:
-        product += moves[after, own] - moves[after, label]
-        moves[after, own] += amount
+        product += moves[after, truth_label] - moves[after, label]
+        moves[after, truth_label] += amount
         moves[after, label] -= amount
     elif labels[at + t + 1] == codes[begin + t + 1]:
         after = codes[begin + t + 1]
-        product += moves[own, after] - moves[label, after]
-        moves[own, after] += amount
+        product += moves[truth_label, after] - moves[label, after]
+        moves[truth_label, after] += amount
         moves[label, after] -= amount
     return product

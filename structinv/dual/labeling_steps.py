@@ -31,16 +31,16 @@ def mean_plane_values(
     """
     n_blocks, size = len(starts) - 1, grades.shape[1]
     rows, members, labels = np.nonzero(member_alphas)
-    places = rows * size + members
-    plane_values = values[labels, places] - values[codes[rows], places]
+    columns = rows * size + members
+    plane_values = values[labels, columns] - values[codes[rows], columns]
     plane_values = plane_values + costs[rows, labels] * grades[rows, members]
     owners = np.repeat(np.arange(n_blocks), np.diff(starts))[rows]
-    found = np.bincount(owners, member_alphas[rows, members, labels] * plane_values, n_blocks)
+    means = np.bincount(owners, member_alphas[rows, members, labels] * plane_values, n_blocks)
     blocks = np.repeat(np.arange(n_blocks), np.diff(listed))
-    own = alphas[blocks, np.arange(len(blocks)) - listed[blocks]]
+    listed_alphas = alphas[blocks, np.arange(len(blocks)) - listed[blocks]]
     indptr, indices, data = moved
-    each = np.repeat(own, np.diff(indptr)) * data * pairwise[indices]
-    return found + np.bincount(np.repeat(blocks, np.diff(indptr)), each, n_blocks)
+    terms = np.repeat(listed_alphas, np.diff(indptr)) * data * pairwise[indices]
+    return means + np.bincount(np.repeat(blocks, np.diff(indptr)), terms, n_blocks)
 
 
 @njit(cache=True, nogil=True)

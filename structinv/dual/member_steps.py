@@ -98,7 +98,7 @@ class ActiveMembers:
 
 
 @njit(**LEAN)
-def _sweep_dense(entries, start, order, weights, constants, own, kernel, losses, alphas, gaps):
+def _sweep_dense(entries, start, order, weights, constants, work, kernel, losses, alphas, gaps):
     (points,) = entries
     n_features, n_outputs = weights.shape
     bias = 1.0 if constants.shape[1] > 0 else 0.0
@@ -108,7 +108,7 @@ def _sweep_dense(entries, start, order, weights, constants, own, kernel, losses,
             continue
         for m in range(q):
             for k in range(n_outputs):
-                own[0, m, k], own[1, m, k] = 0.0, 0.0
+                work[0, m, k], work[1, m, k] = 0.0, 0.0
             for other in range(m + 1):
                 kernel[m, other] = 0.0
             for j in range(n_features):
@@ -116,32 +116,32 @@ def _sweep_dense(entries, start, order, weights, constants, own, kernel, losses,
                 if x == 0.0:
                     continue
                 for k in range(n_outputs):
-                    own[0, m, k] += x * weights[j, k]
+                    work[0, m, k] += x * weights[j, k]
                 for other in range(m + 1):
                     kernel[m, other] += x * points[first + other, j]
             # The constant feature of all points.
             for k in range(n_outputs if bias > 0.0 else 0):
-                own[0, m, k] += constants[k, 0]
+                work[0, m, k] += constants[k, 0]
             for other in range(m + 1):
                 kernel[m, other] += bias
                 kernel[other, m] = kernel[m, other]
-        gaps[r] = _ascend_row(own, q, kernel, 0, r, losses, alphas, first, ROW_SHARE)
+        gaps[r] = _ascend_row(work, q, kernel, 0, r, losses, alphas, first, ROW_SHARE)
         for m in range(q):
             moved = False
             for k in range(n_outputs):
-                moved = moved or own[1, m, k] != 0.0
+                moved = moved or work[1, m, k] != 0.0
                 if bias > 0.0:
-                    constants[k, 0] += own[1, m, k]
+                    constants[k, 0] += work[1, m, k]
             for j in range(n_features if moved else 0):
                 x = points[first + m, j]
                 if x != 0.0:
                     for k in range(n_outputs):
-                        weights[j, k] += x * own[1, m, k]
+                        weights[j, k] += x * work[1, m, k]
 
 
 @njit(**LEAN)
-def _sweep_csr(entries, start, order, weights, constants, own, kernel, losses, alphas, gaps):
-    indptr, places, data, spread = entries
+def _sweep_csr(entries, start, order, weights, constants, work, kernel, losses, alphas, gaps):
+    indptr, features, data, spread = entries
     n_outputs = weights.shape[1]
     bias = 1.0 if constants.shape[1] > 0 else 0.0
     for r in order:
@@ -150,48 +150,48 @@ def _sweep_csr(entries, start, order, weights, constants, own, kernel, losses, a
             continue
         for m in range(q):
             for k in range(n_outputs):
-                own[0, m, k], own[1, m, k] = 0.0, 0.0
+                work[0, m, k], work[1, m, k] = 0.0, 0.0
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 x = data[e]
-                spread[places[e]] = x
+                spread[features[e]] = x
                 for k in range(n_outputs):
-                    own[0, m, k] += x * weights[places[e], k]
+                    work[0, m, k] += x * weights[features[e], k]
             for k in range(n_outputs if bias > 0.0 else 0):
-                own[0, m, k] += constants[k, 0]
+                work[0, m, k] += constants[k, 0]
             for other in range(m + 1):
                 product = 0.0
                 for e in range(indptr[first + other], indptr[first + other + 1]):
-                    product += spread[places[e]] * data[e]
+                    product += spread[features[e]] * data[e]
                 kernel[m, other] = kernel[other, m] = product + bias
             for e in range(indptr[first + m], indptr[first + m + 1]):
-                spread[places[e]] = 0.0
-        gaps[r] = _ascend_row(own, q, kernel, 0, r, losses, alphas, first, ROW_SHARE)
+                spread[features[e]] = 0.0
+        gaps[r] = _ascend_row(work, q, kernel, 0, r, losses, alphas, first, ROW_SHARE)
         for m in range(q):
             moved = False
             for k in range(n_outputs):
-                moved = moved or own[1, m, k] != 0.0
+                moved = moved or work[1, m, k] != 0.0
                 if bias > 0.0:
-                    constants[k, 0] += own[1, m, k]
+                    constants[k, 0] += work[1, m, k]
             if not moved:
                 continue
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 for k in range(n_outputs):
-                    weights[places[e], k] += data[e] * own[1, m, k]
+                    weights[features[e], k] += data[e] * work[1, m, k]
 
 
 @njit(**LEAN)
-def _ascend_row(own, q, kernel, corner, r, losses, alphas, first, share):
+def _ascend_row(work, q, kernel, corner, r, losses, alphas, first, share):
     """Do exact pairwise steps between the planes of row r until its gap is small.
 
-    `own` has the values of the q members of the row, and receives their changes. The members are those
+    `work` has the values of the q members of the row, and receives their changes. The members are those
     from `corner` on in `kernel`, and from `first` on in `alphas`. Return the weighted gap before the
     steps.
 
-    Shapes: `own` (2, at least q, n_outputs), `alphas` (..., n_labels).
+    Shapes: `work` (2, at least q, n_outputs), `alphas` (..., n_labels).
     """
     c, weight, costs, grades = losses.codes[r], losses.weights[r], losses.costs[r], losses.grades
     outputs, signs, slack = losses.outputs, losses.signs, losses.slack
-    values, changes, arrival = own[0], own[1], -1.0
+    values, changes, arrival = work[0], work[1], -1.0
     for _ in range(MOST_STEPS):
         best, best_m, best_k = 0.0, -1, -1
         low, low_m, low_k = np.inf, -2, -1
@@ -326,11 +326,11 @@ def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
 
 
 @njit(**LEAN)
-def _passes(local, moved, own, kernel, start, order, losses, alphas, gaps):
+def _passes(local, moved, work, kernel, start, order, losses, alphas, gaps):
     """Visit the rows of `order` repeatedly until a fraction of their gap is left.
 
     `local` has the function values at the block's atoms, and `kernel` their kernel matrix. `moved`
-    receives the changes of coefficients. Row r has the atoms from ``start[r]`` on. `own` is a workspace
+    receives the changes of coefficients. Row r has the atoms from ``start[r]`` on. `work` is a workspace
     for the values and the changes of a row.
     """
     n_outputs = local.shape[0]
@@ -342,13 +342,13 @@ def _passes(local, moved, own, kernel, start, order, losses, alphas, gaps):
             if gaps[r] > min_gap and q > 0:
                 for a in range(q):
                     for k in range(n_outputs):
-                        own[0, a, k], own[1, a, k] = local[k, first + a], 0.0
-                gaps[r] = _ascend_row(own, q, kernel, first, r, losses, alphas, first, BLOCK_SHARE)
+                        work[0, a, k], work[1, a, k] = local[k, first + a], 0.0
+                gaps[r] = _ascend_row(work, q, kernel, first, r, losses, alphas, first, BLOCK_SHARE)
                 for a in range(q):
                     for k in range(n_outputs):
-                        if own[1, a, k] != 0.0:
-                            moved[first + a, k] += own[1, a, k]
-                            factor = local.dtype.type(own[1, a, k])
+                        if work[1, a, k] != 0.0:
+                            moved[first + a, k] += work[1, a, k]
+                            factor = local.dtype.type(work[1, a, k])
                             for u in range(kernel.shape[1]):
                                 local[k, u] += factor * kernel[first + a, u]
             total += gaps[r]

@@ -65,25 +65,26 @@ class SmoothRows(ABC):
 
     def minimize(self, f: Element, share: float, target: float, out_of_time: OutOfTime) -> Descent:
         """Minimize from `f` to a gap of `target`, or `share` times the initial gap."""
-        found, u = f.copy(), self.gains(f)
-        slopes, gradient = self._slopes(found, u)
+        point, u = f.copy(), self.gains(f)
+        slopes, gradient = self._slopes(point, u)
         gap = 0.5 * self.space.dot(gradient, gradient)
         target = max(target, share * gap)
         for _ in range(NEWTON_STEPS):
             if gap <= target or out_of_time():
                 break
             way, along = self._direction(gradient, u, out_of_time)
-            size = self._search(found, u, way, along, self.space.dot(gradient, way))
+            size = self._search(point, u, way, along, self.space.dot(gradient, way))
             if size == 0.0:
                 break
-            found += size * way
+            point += size * way
             u = u + size * along
-            slopes, gradient = self._slopes(found, u)
+            slopes, gradient = self._slopes(point, u)
             gap = 0.5 * self.space.dot(gradient, gradient)
-        own = found.copy()
-        own -= gradient
-        proven = -float(self.weights @ self.loss.conjugate(-slopes)) - 0.5 * self.space.dot(own, own)
-        return Descent(found, gap, slopes, own, proven)
+        of_slopes = point.copy()
+        of_slopes -= gradient
+        square = self.space.dot(of_slopes, of_slopes)
+        proven = -float(self.weights @ self.loss.conjugate(-slopes)) - 0.5 * square
+        return Descent(point, gap, slopes, of_slopes, proven)
 
     def _slopes(self, f: Element, u: np.ndarray) -> tuple[np.ndarray, Element]:
         """Return ``L'(u)``, and the gradient at `f`."""

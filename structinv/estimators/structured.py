@@ -435,21 +435,21 @@ class InvariantStructuredSVC(SupportVectorMachine):
         check_oracle_type(self.oracle).validate()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
-        found = read_examples(self, X, y, sample_weight, position_weight)
-        check_some("sample_weight", found.weights, "example")
-        if found.position_weight is not None:
-            check_some("position_weight", found.position_weight, "position")
-        classes = self._classes(found.labels)
-        oracle = self._oracle_of(classes, found.names)
-        rows = self._for_oracle(found.rows, oracle)
-        codes = encode_labels(found.labels, classes)[1]
-        own = found.position_weights
-        of_rows = self.C * found.weights[found.layout.owners]
+        examples = read_examples(self, X, y, sample_weight, position_weight)
+        check_some("sample_weight", examples.weights, "example")
+        if examples.position_weight is not None:
+            check_some("position_weight", examples.position_weight, "position")
+        classes = self._classes(examples.labels)
+        oracle = self._oracle_of(classes, examples.names)
+        rows = self._for_oracle(examples.rows, oracle)
+        codes = encode_labels(examples.labels, classes)[1]
+        position_weights = examples.position_weights
+        of_rows = self.C * examples.weights[examples.layout.owners]
         factors = label_factors(self.class_weight, classes, codes, of_rows)
-        self._check_weights(own if factors is None else factors[codes] * own)
-        learned = self._known(classes, rows.shape[1], found.names, found.vectorizer)
-        found = replace(found, rows=rows)
-        return self._of_examples(found, classes, factors, oracle, self.structure, learned)
+        self._check_weights(position_weights if factors is None else factors[codes] * position_weights)
+        learned = self._known(classes, rows.shape[1], examples.names, examples.vectorizer)
+        examples = replace(examples, rows=rows)
+        return self._of_examples(examples, classes, factors, oracle, self.structure, learned)
 
     def _classes(self, labels: np.ndarray) -> np.ndarray:
         """Return the distinct labels; ValueError for fewer than two."""

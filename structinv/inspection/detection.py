@@ -185,18 +185,20 @@ def other_kinds(oracle: InvarianceOracle, label: Any, rows: Matrix) -> list[Inva
     counted = oracle.counted()
     if counted is None:
         return []
-    own = _for_all(counted.at_most(counted.most))
+    edits = _for_all(counted.at_most(counted.most))
     kinds: list[InvarianceOracle] = []
-    if isinstance(own, TokenEdits):
+    if isinstance(edits, TokenEdits):
         drop = TokenEdits("drop", counted.most)
-        inserting = (TokenEdits(edit, counted.most, own.allowed) for edit in ("add", "replace", "edit"))
-        kinds = [each for each in (drop, *inserting) if each.edit != own.edit]
-    elif type(own) in (FDrop, FScale, FAdd, FEdit) and _are_counts(rows):
+        inserting = (
+            TokenEdits(edit, counted.most, edits.allowed) for edit in ("add", "replace", "edit")
+        )
+        kinds = [each for each in (drop, *inserting) if each.edit != edits.edit]
+    elif type(edits) in (FDrop, FScale, FAdd, FEdit) and _are_counts(rows):
         most = min(counted.most, rows.shape[1])
         kinds = [
             each
             for each in (FDrop(most), FAdd(most), FEdit(most, add=1.0))
-            if type(each) is not type(own)
+            if type(each) is not type(edits)
         ]
     return [each.only_for([label]) for each in kinds]
 

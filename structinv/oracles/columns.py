@@ -50,20 +50,20 @@ def with_numbers(part: Part, columns: Sequence[Any] | None) -> Part:
     A table with one entry per feature, such as a pandas Series of radii, becomes an array in the order
     of the columns.
     """
-    if columns is None or not (_named(part) or any(each._tables() for each in _parts(part))):
+    if columns is None or not (_named(part) or any(oracle._tables() for oracle in _parts(part))):
         return part
     check_strings(part, columns)
     part = clone(part)
     numbers = {name: number for number, name in enumerate(columns)}
-    for each, parameter in _named(part):
-        given = getattr(each, parameter)
-        if isinstance(given, str):
-            setattr(each, parameter, _number(parameter, given, numbers))
+    for oracle, parameter in _named(part):
+        value = getattr(oracle, parameter)
+        if isinstance(value, str):
+            setattr(oracle, parameter, _number(parameter, value, numbers))
         else:
-            check_features(parameter, given, None)
-            setattr(each, parameter, [_number(parameter, name, numbers) for name in given])
-    for each in _parts(part):
-        each._align(columns)
+            check_features(parameter, value, None)
+            setattr(oracle, parameter, [_number(parameter, name, numbers) for name in value])
+    for oracle in _parts(part):
+        oracle._align(columns)
     return part
 
 

@@ -118,11 +118,11 @@ class ThirdPartyOracle(BoundOracle):
         return bool(inside)
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        found: Any = self.inner.scenarios()
+        answer: Any = self.inner.scenarios()
         source = plugins.method(self.oracle, "scenarios")
-        if not isinstance(found, list) or not found:
-            raise TypeError(f"{source} must return a list of joint perturbations, got {found!r}")
-        for levels in found:
+        if not isinstance(answer, list) or not answer:
+            raise TypeError(f"{source} must return a list of joint perturbations, got {answer!r}")
+        for levels in answer:
             if not isinstance(levels, tuple) or not all(
                 isinstance(each, BoundOracle) for each in levels
             ):
@@ -134,11 +134,11 @@ class ThirdPartyOracle(BoundOracle):
                     f"{source} must return nonempty tuples of BoundOracles with rows of shape "
                     f"{self.X.shape}, got rows of shapes {[each.X.shape for each in levels]}"
                 )
-        if found == [(self.inner,)]:
+        if answer == [(self.inner,)]:
             return [(self,)]
-        distinct = {id(each): each for levels in found for each in levels}
+        distinct = {id(each): each for levels in answer for each in levels}
         checked = {key: self._level(each) for key, each in distinct.items()}
-        return [tuple(checked[id(each)] for each in levels) for levels in found]
+        return [tuple(checked[id(each)] for each in levels) for levels in answer]
 
     def _level(self, level: BoundOracle) -> BoundOracle:
         """Return one level of a scenario, validated unless it is of this package."""

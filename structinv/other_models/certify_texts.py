@@ -115,20 +115,20 @@ def _worst_texts(
     # Without labels every text may change.
     changing = oracle if y is not None else oracle.for_any_label()
     for first in range(0, len(texts), TEXTS_AT_ONCE):
-        some = texts[first : first + TEXTS_AT_ONCE]
-        given = None if y is None else y[first : first + TEXTS_AT_ONCE]
-        model, rows, own, _ = checked_model(parts, some, given, Identity(), "features")
+        part = texts[first : first + TEXTS_AT_ONCE]
+        part_y = None if y is None else y[first : first + TEXTS_AT_ONCE]
+        model, rows, checked_y, _ = checked_model(parts, part, part_y, Identity(), "features")
         oracle.check_labels(model.classes)
-        labels = model.structure.bind(own, model.classes)
+        labels = model.structure.bind(checked_y, model.classes)
         blocks = text_blocks(parts.steps, model.scores, compared_with(parts.last))
         pipeline = TextPipeline(model, blocks, readers([block.vectorizer for block in blocks]))
         for reader in pipeline.readers:
             reader.check(edits)
-        tokens = list(map(pipeline.readers[0].tokens, some))
-        pipeline.readers[0].warn_of_neighbors(some, tokens, stacklevel=4)
+        tokens = list(map(pipeline.readers[0].tokens, part))
+        pipeline.readers[0].warn_of_neighbors(part, tokens, stacklevel=4)
         counts = pipeline.counts(tokens)
         pipeline.check_scores(counts, rows)
-        yield pipeline.worst(some, tokens, counts, labels.codes, may_change(changing, labels), edits)
+        yield pipeline.worst(part, tokens, counts, labels.codes, may_change(changing, labels), edits)
 
 
 @dataclass(frozen=True)

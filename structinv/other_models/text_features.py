@@ -103,29 +103,29 @@ def _block(steps: Sequence[Any], scores: Affine, cut: float | None) -> Block:
             f"{type(step).__name__}: pass a function of texts as preprocessor of the vectorizer"
         )
     check_input(step)
-    own = normalization_of(step)
-    terms, norm, scale, n_features = own.terms, own.norm, own.scale, len(own.scale)
-    nonlinear = [at for at, each in enumerate(others) if _divides(each) or _is_sublinear(each)]
+    first = normalization_of(step)
+    terms, norm, scale, n_features = first.terms, first.norm, first.scale, len(first.scale)
+    nonlinear = [at for at, other in enumerate(others) if _divides(other) or _is_sublinear(other)]
     inner, outer = others[: max(nonlinear, default=-1) + 1], others[max(nonlinear, default=-1) + 1 :]
-    places = np.arange(n_features)
-    for each in inner:
-        if _is_sublinear(each):
+    columns = np.arange(n_features)
+    for other in inner:
+        if _is_sublinear(other):
             if norm is not None or signed(step) or not np.all(scale == 1.0):
                 raise TypeError(
-                    f"{type(each).__name__}(sublinear_tf=True) must have counts as its input, for edits "
-                    f"of tokens, got the output of {type(step).__name__}"
+                    f"{type(other).__name__}(sublinear_tf=True) must have counts as its input, for "
+                    f"edits of tokens, got the output of {type(step).__name__}"
                 )
             terms = "sublinear" if terms == "counts" else terms
-        chosen, factors = _diagonal(each)
-        places = places if chosen is None else places[chosen]
+        chosen, factors = _diagonal(other)
+        columns = columns if chosen is None else columns[chosen]
         factors = factors if factors is None or chosen is None else factors[chosen]
         if factors is not None:
-            scale[places] *= factors
-        norm = each.norm if _divides(each) else norm
+            scale[columns] *= factors
+        norm = other.norm if _divides(other) else norm
     check_norm(norm)
-    scores = _before(scores, outer).spread(places, n_features)
+    scores = _before(scores, outer).spread(columns, n_features)
     left = np.zeros(n_features)
-    left[places] = scale[places]
+    left[columns] = scale[columns]
     if cut is not None:
         if cut != 0 or signed(step):
             raise TypeError(

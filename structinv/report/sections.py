@@ -90,7 +90,7 @@ def check_numbers(oracle: InvarianceOracle, n_changes: Sequence[int] | None) -> 
     return sorted({*n_changes, counted.most})
 
 
-def accuracy(subject: Subject, own: Certificate, numbers: Sequence[int]) -> Content:
+def accuracy(subject: Subject, certificate: Certificate, numbers: Sequence[int]) -> Content:
     """Return the section about accuracy, by the number of edits if it counts."""
     _, units = subject.unit
     texts = [
@@ -98,47 +98,49 @@ def accuracy(subject: Subject, own: Certificate, numbers: Sequence[int]) -> Cont
         f"under attack counts {units} that are classified correctly after the worst perturbation found. "
         f"Certified accuracy counts {units} that are classified correctly after every declared "
         "perturbation. The accuracy under the worst perturbation is between these two.",
-        f"Certified accuracy ({subject.oracle_name}): {share(own.correct)}, on "
-        f"{subject.how_many(own.correct)}. Its 95 % interval (Wilson) is {interval(own.correct)}, for "
-        f"new {units} of the same distribution.",
+        f"Certified accuracy ({subject.oracle_name}): {share(certificate.correct)}, on "
+        f"{subject.how_many(certificate.correct)}. Its 95 % interval (Wilson) is "
+        f"{interval(certificate.correct)}, for new {units} of the same distribution.",
     ]
     counted = subject.oracle.counted()
     column, curve = "perturbations", list[Html]()
     # Both names are "none" for a model without an oracle.
-    found = {"none": subject.unperturbed, subject.oracle_name: own}
+    certificates = {"none": subject.unperturbed, subject.oracle_name: certificate}
     if counted is not None and numbers:
         edited = "" if subject.edited == subject.unit[0] else f" per {subject.edited}"
         column = f"edits allowed{edited}"
         # Grades change the costs in training, not the certificates.
-        found = {
-            str(each): own if each == counted.most else subject.certificate(counted.at_most(each))
-            for each in numbers
+        certificates = {
+            str(most): certificate
+            if most == counted.most
+            else subject.certificate(counted.at_most(most))
+            for most in numbers
         }
-        curve = [_curve(found, column)]
+        curve = [_curve(certificates, column)]
     rows = [
         (name, percent(each.attacked_accuracy), percent(each.accuracy), how_many(each.exact))
-        for name, each in found.items()
+        for name, each in certificates.items()
     ]
     return [*texts, *curve, Table("", [column, "under attack", "certified", "tight margins"], rows)]
 
 
-def _curve(found: dict[str, Certificate], x_label: str) -> Html:
-    places = np.array([float(number) for number in found])
-    attacked = [each.attacked_accuracy for each in found.values()]
-    certified = [each.accuracy for each in found.values()]
+def _curve(certificates: dict[str, Certificate], x_label: str) -> Html:
+    x = np.array([float(number) for number in certificates])
+    attacked = [each.attacked_accuracy for each in certificates.values()]
+    certified = [each.accuracy for each in certificates.values()]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        axes.plot(places, certified, "o-", color=COLORS[0], label="certified")
+        axes.plot(x, certified, "o-", color=COLORS[0], label="certified")
         # Equal lines would hide each other.
         if not np.array_equal(attacked, certified):
-            axes.plot(places, attacked, "s--", color=COLORS[1], label="under attack")
+            axes.plot(x, attacked, "s--", color=COLORS[1], label="under attack")
         axes.set(xlabel=x_label, ylabel="accuracy", ylim=(0.0, 1.03))
         axes.locator_params(axis="x", integer=True)
         axes.yaxis.set_major_formatter("{x:.0%}")
         axes.legend()
 
-    numbers = list(found)
+    numbers = list(certificates)
     return picture(
         draw,
         f"Certified accuracy is {percent(certified[0])} for {numbers[0]} edits and "

@@ -206,27 +206,27 @@ def page(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", WITHOUT_NAMES, UserWarning)
-        own = subject.certificate(subject.oracle)
+        certificate = subject.certificate(subject.oracle)
         # Without an oracle there is no perturbation to show.
-        chosen = _chosen(subject, own, n_examples if subject.perturbs else 0)
+        chosen = _chosen(subject, certificate, n_examples if subject.perturbs else 0)
         sections = [
             ("about", "What this is", about(subject)),
             ("data", "Data", subject.data()),
-            ("accuracy", "Accuracy", accuracy(subject, own, numbers)),
-            ("classes", "Classes", subject.classes(own)),
+            ("accuracy", "Accuracy", accuracy(subject, certificate, numbers)),
+            ("classes", "Classes", subject.classes(certificate)),
             ("decisive", "Decisive features", subject.decisive()),
             ("examples", "Worst perturbations", subject.examples(chosen)),
-            ("margins", "Margins", margins(subject, own)),
+            ("margins", "Margins", margins(subject, certificate)),
             ("parameters", "Parameters", parameters(subject)),
             ("training", "Training", training(subject)),
         ]
-    found = {str(each.message): each for each in caught}
-    for each in found.values():
+    messages = {str(each.message): each for each in caught}
+    for each in messages.values():
         warnings.warn(each.message, each.category, stacklevel=3)
-    sections.append(("limits", "What is not certified", limits(subject, own, list(found))))
+    sections.append(("limits", "What is not certified", limits(subject, certificate, list(messages))))
     text = template.render(
         title=title,
-        figures=subject.key_figures(own),
+        figures=subject.key_figures(certificate),
         oracle=subject.oracle_name,
         sections=sections,
         made=f"structinv {library_versions()['structinv']} on {today}",

@@ -303,27 +303,27 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> tuple[
     Shapes: `y` (n,).
     """
     refuse_masked("y", y, "remove the rows with a masked label, or fill them")
-    found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
-    if found.shape != (n_rows,):
-        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {found.shape}")
+    labels = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {labels.shape}")
     # All labels of an array have the kind of the first.
-    for row, label in enumerate(found if found.dtype == object else found[:1].tolist(), before):
-        each = next((name for name, (types, _) in _KINDS.items() if isinstance(label, types)), None)
-        if each is None:
+    for row, label in enumerate(labels if labels.dtype == object else labels[:1].tolist(), before):
+        its_kind = next((name for name, (types, _) in _KINDS.items() if isinstance(label, types)), None)
+        if its_kind is None:
             raise _refusal("strings, integers, booleans or floats", label, row)
-        kind = kind or each
-        if each != kind:
+        kind = kind or its_kind
+        if its_kind != kind:
             raise _refusal("of one kind", label, row, f" after {kind}")
     assert kind is not None
     wrong, rule = np.zeros(0, dtype=bool), ""
     if kind == "integers":
-        wrong, rule = (found < -(2**63)) | (found >= 2**63), "64-bit integers"
+        wrong, rule = (labels < -(2**63)) | (labels >= 2**63), "64-bit integers"
     elif kind == "floats":
-        wrong, rule = ~np.isfinite(found.astype(np.float64)), "finite"
+        wrong, rule = ~np.isfinite(labels.astype(np.float64)), "finite"
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise _refusal(rule, found[row : row + 1].tolist()[0], before + row)
-    return found.astype(_KINDS[kind][1]), kind
+        raise _refusal(rule, labels[row : row + 1].tolist()[0], before + row)
+    return labels.astype(_KINDS[kind][1]), kind
 
 
 def _refusal(rule: str, label: Any, row: int, more: str = "") -> ValueError:

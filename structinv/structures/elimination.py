@@ -200,33 +200,33 @@ def _at(c, places, begin, labels, own, n_labels):
 
 
 @njit(cache=True, nogil=True)
-def _sums(own, labels, edges, edge_tables, other, senders, sent, offsets, places, begin, found):
+def _sums(potentials, labels, edges, edge_tables, other, senders, sent, offsets, places, begin, scores):
     """Compute the best score at and below a node for each label, given the labels of its scope."""
-    n_labels = len(own)
+    n_labels = len(potentials)
     for k in range(n_labels):
-        found[k] = own[k]
+        scores[k] = potentials[k]
     for e in edges:
         for k in range(n_labels):
-            found[k] += edge_tables[e, labels[other[e]], k]
+            scores[k] += edge_tables[e, labels[other[e]], k]
     for c in senders:
         first = _at(c, places, begin, labels, 0, n_labels)
         stride = _at(c, places, begin, labels, 1, n_labels) - first
         for k in range(n_labels):
-            found[k] += sent[offsets[c] + first + stride * k]
+            scores[k] += sent[offsets[c] + first + stride * k]
 
 
 @njit(cache=True, nogil=True)
-def _differing(found, truth, labels, senders, sent, differ, offsets, places, begin):
+def _differing(scores, truth, labels, senders, sent, differ, offsets, places, begin):
     """Replace the score of the true label by the best one with another label below the node.
 
     Returns the sender below which labels then differ; -1 if there is none.
     """
     loss, sender = np.inf, -1
     for c in senders:
-        place = offsets[c] + _at(c, places, begin, labels, truth, len(found))
+        place = offsets[c] + _at(c, places, begin, labels, truth, len(scores))
         if differ[place] > -np.inf and sent[place] - differ[place] < loss:
             loss, sender = sent[place] - differ[place], c
-    found[truth] = -np.inf if sender < 0 else found[truth] - loss
+    scores[truth] = -np.inf if sender < 0 else scores[truth] - loss
     return sender
 
 
@@ -247,14 +247,15 @@ def best(
 ):  # fmt: skip
     """Compute the best labeling of chosen graphs, or the best other than the codes."""
     n_labels = potentials.shape[1]
-    found = np.empty(n_labels)
+    scores = np.empty(n_labels)
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
         first, last = starts[b], starts[b + 1]
         n_nodes, begin = last - first, scope_starts[first:]
         of_graph = slice(edge_starts[b], edge_starts[b + 1])
-        own, truth, own_labels = potentials[first:last], codes[first:last], labels[first:last]
+        node_potentials = potentials[first:last]
+        truth, own_labels = codes[first:last], labels[first:last]
         nodes = order[first:last]
         when, receiver, places, owner, other = _plan(nodes, scopes, begin, edges[of_graph])
         edge_tables = _edge_tables(edges[of_graph], features[of_graph], tables, when)
@@ -281,24 +282,24 @@ def best(
             edges_here = edges_of[edges_at[i] : edges_at[i + 1]]
             for place in range(offsets[i], offsets[i] + 1 if down else offsets[i + 1]):
                 _sums(
-                    own[nodes[i]], at, edges_here, edge_tables, other, below, sent, offsets, places,
-                    begin, found,
+                    node_potentials[nodes[i]], at, edges_here, edge_tables, other, below, sent, offsets,
+                    places, begin, scores,
                 )  # fmt: skip
                 sender = -1
                 if not down:
-                    sent[place] = found[_largest(found)]
+                    sent[place] = scores[_largest(scores)]
                 if i == wanted if down else other_than:
                     sender = _differing(
-                        found, truth[nodes[i]], at, below, sent, differ, offsets, places, begin
+                        scores, truth[nodes[i]], at, below, sent, differ, offsets, places, begin
                     )
-                highest = _largest(found)
+                highest = _largest(scores)
                 if down:
                     own_labels[nodes[i]] = highest
                     if i == wanted:
                         wanted = sender if highest == truth[nodes[i]] else -1
                     continue
                 if other_than:
-                    differ[place] = found[highest]
+                    differ[place] = scores[highest]
                 # Next labels of the scope; the last one changes fastest.
                 for p in range(len(at) - 1, -1, -1):
                     at[p] += 1

@@ -207,7 +207,7 @@ class OneChangeSearch:
     def _of_all(self, other: bool, points: bool) -> JointViolation:
         n, size = self.codes.shape
         every, rows = masks(size), np.arange(n)
-        singles, highest, each = self.single()
+        singles, highest, position_sizes = self.single()
         apart, open_ = self.pairwise_differences(), self.bounds_of_all(highest)
         alone = 1 << np.arange(size)
         plane_values = np.column_stack(
@@ -216,21 +216,21 @@ class OneChangeSearch:
         best = np.r_[0, alone][np.argmax(plane_values, axis=1)]
         reached = plane_values.max(axis=1)
         upper = np.maximum(plane_values[:, 0], (highest + apart[:, alone]).max(axis=1))
-        sizes = each.sum(axis=1)
+        sizes = position_sizes.sum(axis=1)
         open_[:, np.r_[0, alone]] = -np.inf
         while True:
             mask = np.argmax(open_, axis=1)
-            some = np.flatnonzero(open_[rows, mask] > reached)
-            if not len(some):
+            open_rows = np.flatnonzero(open_[rows, mask] > reached)
+            if not len(open_rows):
                 break
-            mask = mask[some]
-            open_[some, mask] = -np.inf
-            found, more = self.largest_gains(some, every[mask]), apart[some, mask]
-            plane_value = found.values + more
-            better = plane_value > reached[some]
-            best[some[better]], reached[some[better]] = mask[better], plane_value[better]
-            upper[some] = np.maximum(upper[some], found.upper + more)
-            sizes[some] = np.maximum(sizes[some], found.sizes)
+            mask = mask[open_rows]
+            open_[open_rows, mask] = -np.inf
+            answer, more = self.largest_gains(open_rows, every[mask]), apart[open_rows, mask]
+            plane_value = answer.values + more
+            better = plane_value > reached[open_rows]
+            best[open_rows[better]], reached[open_rows[better]] = mask[better], plane_value[better]
+            upper[open_rows] = np.maximum(upper[open_rows], answer.upper + more)
+            sizes[open_rows] = np.maximum(sizes[open_rows], answer.sizes)
         labels = np.where(every[best], 1 - self.codes, self.codes)
         costs, place = self._cost_of(labels), None
         gains = reached - costs
@@ -251,18 +251,18 @@ class OneChangeSearch:
     def _by_position(self, other: bool) -> JointViolation:
         space: Any = self.space
         weights, above = space.weights(self.f), space.constants(self.f)
-        _, highest, each = self.single()
+        _, highest, position_sizes = self.single()
         labels, _, upper = self._best(self.potentials_by_position(highest), self.codes, other)
         every, own_score = np.arange(len(labels)), self._pairwise_score(self.codes)
         best: JointViolation | None = None
         for _ in range(ROUNDS):
-            found = self.largest_gains(every, labels != self.codes)
-            gains = found.gains + self._pairwise_score(labels) - own_score
-            sizes = np.maximum(each.sum(axis=1), found.sizes)
-            found = replace(found, gains=gains, sizes=sizes)
-            best = found if best is None else _better(best, found)
-            values = (found.points @ weights.T + above)[:, None, :]
-            grades = 1.0 if found.grades is None else found.grades[:, None]
+            answer = self.largest_gains(every, labels != self.codes)
+            gains = answer.gains + self._pairwise_score(labels) - own_score
+            sizes = np.maximum(position_sizes.sum(axis=1), answer.sizes)
+            answer = replace(answer, gains=gains, sizes=sizes)
+            best = answer if best is None else _better(best, answer)
+            values = (answer.points @ weights.T + above)[:, None, :]
+            grades = 1.0 if answer.grades is None else answer.grades[:, None]
             after, *_ = self._best(self.potentials(values, grades), self.codes, other)
             if np.array_equal(after, labels):
                 break
@@ -308,21 +308,21 @@ class OneChangeSearch:
     def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
         every, rows = masks(self.codes.shape[1]), np.arange(len(truth))
         apart, bounds = self.pairwise_differences(), self.bounds_of_all(self.single()[1])
-        own = (self.codes != truth) @ (1 << np.arange(truth.shape[1]))
-        wrong = every.sum(axis=1)[own[:, None] ^ np.arange(len(every))]
+        truth_mask = (self.codes != truth) @ (1 << np.arange(truth.shape[1]))
+        wrong = every.sum(axis=1)[truth_mask[:, None] ^ np.arange(len(every))]
         # Labelings that may reach the score of the codes, by decreasing number of wrong positions.
         open_ = np.where(bounds >= -rounding[:, None], wrong, -1)
         most = wrong[:, 0].copy()
         while True:
             mask = np.argmax(open_, axis=1)
-            some = np.flatnonzero(open_[rows, mask] > most)
-            if not len(some):
+            open_rows = np.flatnonzero(open_[rows, mask] > most)
+            if not len(open_rows):
                 return most
-            mask = mask[some]
-            open_[some, mask] = -1
-            found = self.largest_gains(some, every[mask])
-            comes_up = found.upper + apart[some, mask] >= -rounding[some]
-            most[some[comes_up]] = wrong[some, mask][comes_up]
+            mask = mask[open_rows]
+            open_[open_rows, mask] = -1
+            answer = self.largest_gains(open_rows, every[mask])
+            comes_up = answer.upper + apart[open_rows, mask] >= -rounding[open_rows]
+            most[open_rows[comes_up]] = wrong[open_rows, mask][comes_up]
 
 
 def masks(size: int) -> np.ndarray:

@@ -79,17 +79,17 @@ def fitting(arrays: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> 
 
     Arrays that do not fit or are not finite are replaced by those of `own`, lists as a whole.
     """
-    found, n_rows = dict(own), {name: len(array) for name, array in own.items()}
+    fitted, n_rows = dict(own), {name: len(array) for name, array in own.items()}
     groups: dict[str, list[str]] = {}
     for name in own:
         groups.setdefault(name.rpartition(".")[0] or name, []).append(name)
     for prefix, names in groups.items():
         if not all(name in arrays and _fits(name, arrays[name], own[name]) for name in names):
             continue
-        given = {name: arrays[name] for name in names}
-        if has_rows(given, n_rows.get(prefix, n_rows.get(f"{prefix}.counts", 0))):
-            found.update(given)
-    return found
+        group = {name: arrays[name] for name in names}
+        if has_rows(group, n_rows.get(prefix, n_rows.get(f"{prefix}.counts", 0))):
+            fitted.update(group)
+    return fitted
 
 
 def _fits(name: str, array: np.ndarray, own: np.ndarray) -> bool:

@@ -262,7 +262,7 @@ class RatioSearch:
 
     def _insert_into_empty(
         self,
-        found: WordChanges,
+        results: WordChanges,
         V: np.ndarray,
         assign: np.ndarray,
         listed: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -270,7 +270,7 @@ class RatioSearch:
         to_zero: np.ndarray,
     ) -> None:
         """Replace results for texts that are worse if all words are deleted and others inserted."""
-        words, left = found.words, self.most - to_zero[rows]
+        words, left = results.words, self.most - to_zero[rows]
         if self.edit == "replace":
             left = np.minimum(self.most, to_zero[rows] + words.n_unknown[rows])
         rows, left = rows[left > 0], left[left > 0]
@@ -283,13 +283,13 @@ class RatioSearch:
         changes, all_emptied = self._changes(blank), np.ones(n, dtype=bool)
         of_pair = self._search(blank, V, pairs[0], listed, changes, pairs[1], all_emptied, "add")
         which = np.ravel(which)
-        found.upper[rows] = np.maximum(found.upper[rows], of_pair.upper[which])
-        better = of_pair.values[which] > found.values[rows]
+        results.upper[rows] = np.maximum(results.upper[rows], of_pair.upper[which])
+        better = of_pair.values[which] > results.values[rows]
         for row, pair in zip(rows[better], which[better], strict=True):
-            own = slice(words.indptr[row], words.indptr[row + 1])
-            found.values[row] = of_pair.values[pair]
-            found.moves[own] = -words.counts[own]
-            found.added[row], found.amounts[row] = of_pair.added[pair], of_pair.amounts[pair]
+            row_words = slice(words.indptr[row], words.indptr[row + 1])
+            results.values[row] = of_pair.values[pair]
+            results.moves[row_words] = -words.counts[row_words]
+            results.added[row], results.amounts[row] = of_pair.added[pair], of_pair.amounts[pair]
 
     def _changes(self, words: CountedWords) -> tuple[np.ndarray, ...]:
         """Return how far each count may fall and rise; for replacements, also by insertions."""
