@@ -1,6 +1,8 @@
 """Compiled functions: kept where that can be; compiling is neither silent nor counted as training."""
 
+import ast
 import errno
+import functools
 import logging
 import os
 import re
@@ -446,3 +448,54 @@ def test_seconds_of_a_fit_contain_no_preparing(clock, name):
     assert solution.seconds == pytest.approx(0.0, abs=1e-9)
     assert solution.compile_seconds >= 100.0
     assert all(abs(record.seconds) < 1e-9 for record in solution.history)
+
+
+@functools.cache
+def compiled_in(path):
+    """The parameters of the compiled functions that a module defines, by their names."""
+    return {
+        node.name: [each.arg for each in node.args.args]
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "njit" in "".join(map(ast.unparse, node.decorator_list))
+    }
+
+
+def imported_in(path, tree):
+    """The parameters of the compiled functions that a module imports, by their names there."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level > 0 and node.module:
+            source = path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
+            theirs = compiled_in(source) if source.is_file() else {}
+            names = {each.asname or each.name: each.name for each in node.names}
+            found |= {name: theirs[own] for name, own in names.items() if own in theirs}
+    return found
+
+
+def positions(call, parameters):
+    """The names of the arguments of a call with their parameters, up to the first unpacked one."""
+    starred = [isinstance(each, ast.Starred) for each in call.args]
+    names = [getattr(each, "id", getattr(each, "attr", None)) for each in call.args]
+    return list(zip(names, parameters, strict=False))[: [*starred, True].index(True)]
+
+
+ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")})
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.name)
+def test_arguments_with_the_name_of_a_parameter_are_passed_to_it(room):
+    """Compiled functions take up to thirty arrays by position, so a swap would be silent."""
+    swapped = []
+    for path in room.glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = compiled_in(path) | imported_in(path, tree)
+        calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+        for call in calls:
+            parameters = functions.get(getattr(call.func, "id", None), [])
+            pairs = positions(call, parameters)
+            swapped += [
+                f"{path.name}:{call.lineno}: {name} is passed to {parameter}"
+                for name, parameter in pairs
+                if name in parameters and name != parameter and (name, name) not in pairs
+            ]
+    assert swapped == []

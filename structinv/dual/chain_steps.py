@@ -75,7 +75,7 @@ def sweep(order, rounds, rows, truth, stored, changes, zeros, parameters, room, 
         for j in range(n_labels + 2):
             for k in range(n_labels):
                 links[j, k] = link_weights[j, k] + barred[j, k]
-        arrival, known, mean, step = 0.0, 0, 0.0, 0
+        arrival, n_known, mean, step = 0.0, 0, 0.0, 0
         done = False
         while not done:
             fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
@@ -109,32 +109,32 @@ def sweep(order, rounds, rows, truth, stored, changes, zeros, parameters, room, 
                 if is_new(begin, size, first, used[b], codes, labels, edits, n_edits):
                     alphas[slot + used[b]], above[used[b]] = 0.0, best - base
                     used[b] += 1
-                while known < used[b]:
-                    counts[1, known] = 0
-                    counts[0, known] = list_wrong(
-                        begin, size, first + known * size, codes, labels, wrong[known]
+                while n_known < used[b]:
+                    counts[1, n_known] = 0
+                    counts[0, n_known] = list_wrong(
+                        begin, size, first + n_known * size, codes, labels, wrong[n_known]
                     )
-                    known += 1
-                for j in range(known):
+                    n_known += 1
+                for j in range(n_known):
                     before[j] = alphas[slot + j]
-                example, example_alphas = (begin, size, first, known), alphas[slot : slot + known]
-                one, most_steps, least = 0, 4 * known + 4, STEPS_SHARE * gap
+                example, example_alphas = (begin, size, first, n_known), alphas[slot : slot + n_known]
+                one, most_steps, least = 0, 4 * n_known + 4, STEPS_SHARE * gap
                 while one >= 0:
                     one = ascend(
-                        above, products, counts[1], example_alphas, known, weight, least, most_steps
+                        above, products, counts[1], example_alphas, n_known, weight, least, most_steps
                     )
                     if one >= 0:
                         fill_products(one, example, rows, codes, labels, edits, changes, zeros, room)
-                for j in range(known):
+                for j in range(n_known):
                     before[j] = weight * (alphas[slot + j] - before[j])
                 add_normals(
-                    before[:known], example, rows, codes, labels, edits, changes, parameters, room
+                    before[:n_known], example, rows, codes, labels, edits, changes, parameters, room
                 )
                 step += 1
                 done = step == rounds
         gaps[b] = arrival
-        if known > 0:
-            used[b] = drop_inactive(size, slot, first, known, n_edits, labels, alphas, edits)
+        if n_known > 0:
+            used[b] = drop_inactive(size, slot, first, n_known, n_edits, labels, alphas, edits)
 
 
 @njit(cache=True, nogil=True)

@@ -105,11 +105,11 @@ def _by_messages(
     ends, begin = _incident(n_nodes, edges)
     values, bounds, aims = np.zeros((3, len(graphs)))
     labels, whole = np.zeros(n_nodes, dtype=np.int64), np.ones(len(graphs), dtype=bool)
-    splits, sent, trial = np.zeros((3, len(edges), 2, n_labels))
+    splits, sent, trial_splits = np.zeros((3, len(edges), 2, n_labels))
     table, rows = np.empty((int(n_edges.max(initial=0)), n_labels, n_labels)), np.empty((4, n_labels))
     _messages(
         potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
-        table, sent, trial, rows, labels.copy(), labels, splits, values, bounds, aims,
+        table, sent, trial_splits, rows, labels.copy(), labels, splits, values, bounds, aims,
     )  # fmt: skip
     return Relaxation(labels, values, bounds, aims, whole, np.zeros(potentials.shape), {}), splits
 
