@@ -18,7 +18,7 @@ from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value
 from structinv.dual.plane_cache import PlaneCache
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
-from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, solve
+from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Start, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary
@@ -128,6 +128,50 @@ def test_the_optimum_with_a_penalty_is_reached(loss):
     share = float(Squared().value(np.ones(1))[0])
     assert_brackets(solution, optimum("box", loss, penalty=3.0 * share))
     assert solution.status is Status.CONVERGED
+
+
+def raised(loss, level):
+    """The loss plus a constant, with the lower bound that it then has."""
+
+    class Raised(type(loss)):
+        lower_bound = level
+
+        def value(self, u):
+            return super().value(u) + level
+
+        def conjugate(self, p):
+            return super().conjugate(p) - level
+
+    return Raised()
+
+
+@pytest.mark.parametrize("level", [0.7, -0.15])
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_a_constant_of_losses_is_added_to_all_bounds(name, level):
+    weights, tolerance = np.array(SETTING.weights), 1e-2 if name == "pegasos" else 1e-5
+    rows = SETTING.X, SETTING.y, CASE["box"].oracle
+    term = WorstMargin(*rows, raised(SquaredHinge(), level), weights)
+    family = LinearFunctionals(np.array([[1.0, -1.0, 0.0, 0.0, 0.0]]))
+    penalty = Penalty(family, raised(Squared(), 0.5 * level), 3.0)
+    this = Objective(ExplicitSpace(D, intercept=True), [term, penalty])
+    best = optimum("box", "squared_hinge", penalty=3.0) + level * (weights.sum() + 1.5)
+    solution = solve(this, REGISTRY[name](), Gap(tolerance), random_state=0)
+    again = solve(this, REGISTRY[name](), Iterations(3), warm_start=solution, random_state=1)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + tolerance)
+    for each in (solution, again):
+        assert_brackets(each, best)
+
+
+# The planes of a squared hinge have negative offsets where margins are far below -1.
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_a_start_far_on_the_wrong_side_has_valid_bounds(name, loss):
+    this = problem(CASE["box"].oracle, loss)
+    right = solve(this, FrankWolfe(), Gap(1e-2), random_state=0)
+    start = Start(-20.0 * right.f, right.dual_variables)
+    solution = solve(this, REGISTRY[name](), Iterations(4), warm_start=start, random_state=0)
+    assert_brackets(solution, optimum("box", loss))
 
 
 # With one size of the cache each; one loss a solver for every oracle, and both are slow.
