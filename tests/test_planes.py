@@ -351,8 +351,12 @@ def test_degenerate_planes(points, weight):
     assert dual <= primal + 1e-9 * weight
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("n_kinds", [1, 3, 200])
-def test_outer_product_rows_equal_dense_rows(n_kinds):
+def test_outer_product_rows_equal_dense_rows(n_kinds, n_threads, monkeypatch):
+    # Portions of threads end within the rows of one kind.
+    monkeypatch.setattr("structinv.utils.matrices.VALUES_A_THREAD", 1)
+    monkeypatch.setattr("structinv.utils.matrices.allowed_threads", lambda: n_threads)
     rng = np.random.default_rng(n_kinds)
     points = rng.standard_normal((200, 3))
     kinds = rng.integers(-1, 2, (n_kinds, 4)) * rng.random((n_kinds, 1))
