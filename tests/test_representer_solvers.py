@@ -27,6 +27,7 @@ from structinv.losses.combined import Affine
 from structinv.oracles import FiniteOracle, Rotations, Shifts
 from structinv.solvers import (
     BMRM,
+    Bounds,
     FrankWolfe,
     Gap,
     Iterations,
@@ -37,6 +38,7 @@ from structinv.solvers import (
     SVMStruct,
     solve,
 )
+from structinv.solvers.coefficients import coefficient_problem
 from structinv.spaces import RepresenterSpace
 from structinv.structures import Binary
 from structinv.structures.classes import Multiclass
@@ -285,12 +287,72 @@ def test_a_solution_starts_another_weight(method):
         assert found.history[0].dual > 0.5 * found.dual
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize("method", ["newton-cg", "dual-cd", "cvxpy"])
+def test_a_solution_starts_other_losses(method, loss):
+    """Slopes of the first losses are not in the domain of the others' conjugates."""
+    this = problem(loss, "absolute", nu=0.5)
+    labels, flat = (term.functionals for term in this.terms)
+    first = [Penalty(labels, LOSSES["squared hinge"], 5.0), Penalty(flat, Squared(), 0.5)]
+    start = solved(Objective(this.space, first), method, 1e-4, 3000)
+    assert any(np.any(np.abs(arrays["slopes"]) > 1) for arrays in start.dual_variables)
+    solution = solved(this, method, 1e-5, 3000, warm_start=start)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal == pytest.approx(optimum(loss, "absolute", nu=0.5), rel=2e-5)
+
+
+class Drifting(FrankWolfe):
+    """Has a candidate with wrong cached functionals, as after many steps with rounding errors."""
+
+    def bounds(self, objective, state):
+        found = super().bounds(objective, state)
+        f = found.f.copy()
+        f.know(f.functionals() + 1e-3)
+        return Bounds(f, found.dual)
+
+
+def test_a_certificate_does_not_use_cached_functionals():
+    this = problem("hinge", "squared")
+    solution = solve(this, Drifting(), Iterations(20), random_state=0)
+    truth = this.value(this.space.uncached(solution.f))
+    assert solution.primal == pytest.approx(truth.upper, rel=1e-12)
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_slopes_that_violate_the_equations_of_the_free_part_are_no_bound(free):
+    """A constant has near slopes that satisfy its equation; a linear function leaves none."""
+    this = coefficient_problem(problem("logistic", "squared", free=free), "")
+    rng = np.random.default_rng(0)
+    slopes = rng.uniform(-0.5, 0.5, this.size)
+    equations = this.weights[:, None] * this.basis
+    valid = slopes - equations @ np.linalg.lstsq(equations, slopes, rcond=None)[0]
+    np.testing.assert_allclose(this.feasible(valid), valid, atol=1e-12)
+    for share in (1e-6, 1.0):
+        found = this.feasible((1 - share) * valid + share * slopes)
+        if free == 1:
+            assert np.all(np.isnan(found))
+        else:
+            np.testing.assert_allclose(equations.T @ found, 0.0, atol=1e-12)
+
+
 def test_newton_with_and_without_factors_agree(monkeypatch):
     found = []
     for most in (0, 3000):
         monkeypatch.setattr("structinv.solvers.newton_cg.MAX_DIRECT", most)
         found.append(solved(problem("hinge", "absolute"), gap=1e-9).primal)
     assert found[0] == pytest.approx(found[1], rel=1e-8)
+
+
+@pytest.mark.parametrize("method", ["newton-cg", "dual-cd", "cvxpy"])
+def test_terms_have_any_order_and_may_share_functionals(method):
+    first = problem("hinge", "squared")
+    labels, flat = first.terms
+    halves = [Penalty(labels.functionals, labels.loss, 0.5) for _ in range(2)]
+    best = optimum("hinge", "squared")
+    for terms in ([flat, labels], [halves[0], flat, halves[1]]):
+        solution = solved(Objective(first.space, terms), method, most=3000)
+        assert solution.primal == pytest.approx(best, rel=3e-6)
+        assert solution.dual == pytest.approx(best, rel=3e-6)
 
 
 def test_several_outputs_are_several_problems():
