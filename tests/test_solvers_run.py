@@ -18,11 +18,13 @@ from structinv.solvers import (
     OracleCalls,
     Pegasos,
     Seconds,
+    Start,
     Status,
     SVMStruct,
     solve,
 )
-from structinv.solvers.stopping import AnyOf, Progress
+from structinv.solvers.base import Record
+from structinv.solvers.stopping import AnyOf, Progress, has_stalled
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
@@ -223,6 +225,16 @@ def test_overflow_leaves_a_finite_function(oracle, name):
     assert solution.dual <= solution.primal <= 9.0
 
 
+def interrupt(progress):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_the_reason_even_if_the_gap_is_small():
+    solution = solve(objective(FDrop(2)), FrankWolfe(), Gap(0.9), callbacks=(interrupt,), random_state=0)
+    assert solution.relative_gap <= 0.9
+    assert solution.status is Status.INTERRUPTED
+
+
 def test_nan_ends_a_run():
     solution = solve(objective(FDrop(2)), NotFinite(), random_state=0)
     assert solution.status is Status.NOT_FINITE
@@ -234,6 +246,46 @@ def test_a_run_without_progress_stalls():
     solution = solve(objective(FDrop(2)), NeverImproves(), Gap(1e-3), random_state=0)
     assert solution.status is Status.STALLED
     assert solution.iterations <= NeverImproves.min_iterations
+
+
+def gaps_of(gaps, primal=10.0):
+    """Records of checks, from numbers of iterations to gaps."""
+    return [Record(iteration, 0, 0.0, primal, 10.0 - gap) for iteration, gap in gaps.items()]
+
+
+@pytest.mark.parametrize(
+    ("gaps", "stalled"),
+    [
+        # The gap is compared with that of the last check in the first half.
+        ({90: 1.0, 200: 0.999}, False),
+        ({90: 1.0, 200: 1.0}, True),
+        ({90: 1.0, 150: 1.0, 170: 1.0, 200: 0.5}, False),
+        ({90: 1.0, 100: 0.5, 200: 0.5}, True),
+        ({90: 1.0, 101: 0.5, 200: 0.5}, False),
+        ({150: 1.0, 200: 1.0}, False),
+        ({40: 1.0, 99: 1.0}, False),
+        ({240: 1.0, 500: 0.95}, True),
+        ({240: 1.0, 499: 0.95}, False),
+        ({240: 1.0, 500: 0.85}, False),
+    ],
+    ids=str,
+)
+def test_a_run_has_stalled_if_its_gap_stays_while_the_iterations_double(gaps, stalled):
+    assert (SVMStruct.still_iterations, SVMStruct.min_iterations) == (100, 500)
+    assert has_stalled(gaps_of(gaps), SVMStruct()) is stalled
+
+
+@pytest.mark.parametrize(
+    ("gaps", "stalled"),
+    [
+        ({100: 5.0, 200: 5.0}, False),
+        ({240: 5.0, 500: 4.96}, True),
+        ({240: 5.0, 500: 4.9}, False),
+    ],
+    ids=str,
+)
+def test_without_an_upper_bound_a_late_run_has_stalled_if_its_dual_value_stays(gaps, stalled):
+    assert has_stalled(gaps_of(gaps, np.inf), SVMStruct()) is stalled
 
 
 # --- warm starts
@@ -284,6 +336,30 @@ def test_a_solution_of_one_solver_starts_another(name, setting, source):
     assert again.history[0].primal <= start.primal * (1 + 1e-9)
     if {name, source} <= WITH_VARIABLES and setting != "multiclass-slack":
         assert again.iterations == 0
+
+
+@pytest.mark.parametrize("name", ["frank_wolfe", "interior_point", "svmstruct"])
+@pytest.mark.parametrize("setting", ["binary", "binary-slack"])
+def test_a_start_has_the_dual_value_of_its_variables(setting, name):
+    # With small weights all rows have a loss, so that the worst label of each is unique.
+    this, solver = objective(Identity(), SETTING[setting], factor=0.01), REGISTRY[name]()
+    solution = solve(this, solver, Gap(1e-6), random_state=0)
+    state = solver.init(this, np.random.default_rng(1), Start(solution.f, solution.dual_variables))
+    assert solver.bounds(this, state).dual == pytest.approx(solution.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(2), Ellipsoid(np.eye(D))], ids=repr)
+@pytest.mark.parametrize("taus", [5.0, -5.0])
+@pytest.mark.parametrize("name", ["interior_point", "svmstruct"])
+def test_variables_of_a_start_are_clipped_to_feasible_ones(name, taus, oracle):
+    this, solver = objective(oracle), REGISTRY[name]()
+    best = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
+    start = Start(best.f, [{"taus": np.where(np.arange(9) < 4, taus, 0.5)}])
+    state = solver.init(this, np.random.default_rng(0), start)
+    assert solver.bounds(this, state).dual <= best.primal
+    (found,) = solver.dual_variables(this, state)
+    assert np.all((found["taus"] >= 0) & (found["taus"] <= 1))
+    assert_brackets(solve(this, solver, Iterations(3), warm_start=start, random_state=0), best.primal)
 
 
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=repr)
