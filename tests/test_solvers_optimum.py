@@ -142,6 +142,27 @@ def test_pegasos_brackets_the_optimum_where_it_projects_often(setting, batch_siz
     assert solution.dual > 0.2 * best
 
 
+@pytest.mark.parametrize("factor", [0.01, 0.1])
+def test_the_first_bound_of_pegasos_in_closed_form(factor):
+    # At the zero function all rows have a loss of 1, so one batch adds c_i y_i (x_i, 1) for each.
+    this, where = objective(Identity(), factor=factor), SETTING["binary"]
+    c, signs = factor * np.array(where.weights), 2.0 * where.y - 1.0
+    f = (c * signs) @ np.column_stack([where.X, np.ones(len(c))])
+    assert c.sum() > 0.5 * f @ f
+    solver = Pegasos(batch_size=99, projection=False, average=False)
+    solution = solve(this, solver, Iterations(1), random_state=0)
+    assert solution.dual == pytest.approx(c.sum() - 0.5 * f @ f, rel=1e-12)
+
+
+def test_pegasos_reaches_an_optimum_at_the_end_of_its_ball():
+    # Equal signed rows with a total weight of 1: f(x) = 1 has no loss, and |f|^2 = F(0) = 1.
+    X, y = np.array([[1.0], [-1.0]] * 4), np.array([1, 0] * 4)
+    this = Objective(ExplicitSpace(1), [WorstCase(X, y, Identity(), Binary(), 0.125)])
+    solution = solve(this, Pegasos(batch_size=3), Gap(1e-2), random_state=0)
+    assert_brackets(solution, 0.5)
+    assert solution.status is Status.CONVERGED
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_reference_reaches_the_optimum(setting):
     best = optimum("box-radii", setting.name)
