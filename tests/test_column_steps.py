@@ -240,6 +240,14 @@ class TestColumnsThatMustStay:
             certify(model, Protected(Box(0.1), ["weight"]), frame[NUMBERS], y, at="input")
 
 
+def test_tables_are_certified_in_blocks_of_rows(monkeypatch):
+    model, frame, y = fitted()
+    monkeypatch.setattr("structinv.other_models.certify_model.ROWS_AT_ONCE", 7)
+    certificate = certify(model, Protected(Box(RADIUS), OTHERS), frame, y, at="input")
+    worst = worst_margins(model, frame, y, NUMBERS)
+    np.testing.assert_allclose(certificate.margins, worst, rtol=1e-9, atol=1e-9)
+
+
 def test_columns_in_another_order_are_errors():
     model, frame, y = fitted()
     for given in (frame[frame.columns[::-1]], frame.assign(more=1.0)):

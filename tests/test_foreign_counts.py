@@ -467,6 +467,17 @@ def test_margins_of_texts_are_distances_from_the_threshold():
         assert np.allclose(certify(model, oracle, texts, y).margins, expected, rtol=0, atol=1e-12)
 
 
+def test_texts_with_a_threshold_are_certified_in_blocks(monkeypatch):
+    texts, y = texts_and_labels(16)
+    inner = InvariantTextClassifier("drop", max_changes=1, C=0.1, random_state=0).fit(texts, y)
+    model = moved(inner, 0.1, response_method="decision_function").fit(texts, y)
+    oracle = TokenEdits("drop", 2)
+    alone = [certify(model, oracle, [text], [label]) for text, label in zip(texts, y, strict=True)]
+    monkeypatch.setattr("structinv.other_models.certify_model.ROWS_AT_ONCE", 5)
+    margins = certify(model, oracle, texts, y).margins
+    np.testing.assert_allclose(margins, [each.margins[0] for each in alone], rtol=0, atol=1e-12)
+
+
 def test_texts_with_a_threshold_have_the_errors_of_texts():
     texts, y = texts_and_labels()
     model = moved(InvariantTextClassifier(random_state=0), 0.1).fit(texts, y)

@@ -301,6 +301,25 @@ def test_words_between_blanks_are_certified_beside_characters(pattern):
     assert len(certify(model, TokenEdits("drop", 1), texts, y).margins) == len(texts)
 
 
+@pytest.mark.filterwarnings("ignore:.* no feature of the model")
+@pytest.mark.parametrize("name", ["four labels", "words and characters"])
+def test_texts_are_certified_in_blocks(name, monkeypatch):
+    texts, y = texts_and_labels(16, n_labels=4 if name == "four labels" else 2)
+    # Later blocks have other labels than the first.
+    order = np.argsort(y, kind="stable")
+    texts, y = [texts[place] for place in order], y[order]
+    model = clone({**PIPELINES, **BOUNDED}[name]).fit(texts, y)
+    oracle = TokenEdits("drop", 1).only_for(["spam"])
+    alone = [certify(model, oracle, [text], [label]) for text, label in zip(texts, y, strict=True)]
+    monkeypatch.setattr("structinv.other_models.certify_texts.TEXTS_AT_ONCE", 5)
+    certificate = certify(model, oracle, texts, y)
+    for each in ("margins", "attacked"):
+        expected = [getattr(part, each)[0] for part in alone]
+        np.testing.assert_allclose(getattr(certificate, each), expected, rtol=0, atol=1e-12)
+    reached = certify(model, TokenEdits("drop", 0), worst_texts(model, oracle, texts, y), y)
+    np.testing.assert_allclose(reached.attacked, certificate.attacked, rtol=0, atol=1e-9)
+
+
 def test_without_labels_all_texts_are_edited_and_names_of_labels_are_checked():
     texts, y = texts_and_labels()
     model = make_pipeline(TfidfVectorizer(), clone(SVM)).fit(texts, y)
