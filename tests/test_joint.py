@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import product
 
@@ -17,13 +18,14 @@ from structinv.dual import dual_state, refusals
 from structinv.dual.case import Case, worst_case_of_examples
 from structinv.dual.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Linear
-from structinv.oracles import Budget, FDrop, FiniteOracle, Identity, Shared, Shifts, check_oracle
+from structinv.oracles import Box, Budget, FDrop, FiniteOracle, Identity, Shared, Shifts, check_oracle
 from structinv.oracles.base import BoundOracle
 from structinv.oracles.third_party import bind
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
+from structinv.structures.bound import predicted
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
@@ -357,6 +359,47 @@ def test_single_rows_have_the_accuracy_of_rows():
     assert found.position_accuracy == pytest.approx(found.accuracy)
     assert replace(found, most_wrong=None).position_accuracy == found.accuracy
     assert "certified positions" in str(found)
+
+
+@pytest.mark.parametrize("oracle", [Identity(), Box(0.0)], ids=str)
+def test_labels_lost_in_the_sums_over_long_examples_are_not_certified(oracle):
+    """The first row has a score of 1, and each other one too little to change that sum."""
+    layout, y = Layout.of_lengths([100]), np.ones(100, dtype=int)
+    X = np.zeros((100, 2))
+    X[0, 0], X[1:, 1] = 1.0, 0.4 * np.finfo(float).eps
+    coef, pairwise = np.array([[1.0, 0.0], [1.0, 1.0]]), np.zeros(Sequence().n_pairwise(2))
+    pairwise[[0, 3]] = 2.0**-33
+    labels = Sequence().bind(y, np.arange(2), layout=layout)
+    found = worst_change(coef, np.zeros(2), oracle, labels, X, False, pairwise).certificate()
+    wrong = np.sum(predicted(Sequence(), 2, X @ coef.T, pairwise, layout) != y)
+    assert wrong == 100
+    assert found.attacked[0] > 0
+    assert not found.correct[0]
+    assert found.most_wrong[0] >= wrong
+
+
+def test_rounding_of_large_pairwise_weights_is_subtracted():
+    rng = np.random.default_rng(0)
+    coef, pairwise = rng.standard_normal((LABELS, FEATURES)), 1e8 * rng.standard_normal(EXTRA)
+    X, every, n = rng.standard_normal((60, FEATURES)), labelings(4), 15
+    y = rng.integers(LABELS, size=60)
+    labels = Sequence().bind(y, np.arange(LABELS), layout=Layout.of_lengths([4] * n))
+    found = worst_change(coef, np.zeros(LABELS), Identity(), labels, X, False, pairwise).certificate()
+    weights = list(map(Fraction, pairwise.tolist()))
+    # The number of times that each labeling has a pairwise weight.
+    times = [joint_features(np.zeros((4, FEATURES)), each)[LABELS * FEATURES :] for each in every]
+    shared = [sum(w * int(count) for w, count in zip(weights, each, strict=True)) for each in times]
+    for Z, truth, bound in zip(np.split(X, n), np.split(y, n), found.margins.tolist(), strict=True):
+        scores = [
+            [sum(Fraction(a) * Fraction(b) for a, b in zip(w, x, strict=True)) for w in coef.tolist()]
+            for x in Z.tolist()
+        ]
+        sums = [
+            total + sum(scores[t][label] for t, label in enumerate(each))
+            for total, each in zip(shared, every.tolist(), strict=True)
+        ]
+        own = int(np.flatnonzero(np.all(every == truth, axis=1))[0])
+        assert bound <= sums[own] - max(sums[:own] + sums[own + 1 :])
 
 
 def test_very_long_examples_have_the_bound_by_decoding(monkeypatch):
