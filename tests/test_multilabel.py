@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 
 import cvxpy as cp
 import numpy as np
@@ -16,7 +17,7 @@ import structinv
 from structinv import InvariantStructuredSVC
 from structinv.certificates.label_sets import labels_worst_change
 from structinv.kernels import Linear
-from structinv.oracles import Box, FDrop, FiniteOracle, Identity
+from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
@@ -224,6 +225,53 @@ def test_certificates_equal_enumeration(oracle, pairwise, most, monkeypatch):
             assert proven.most_wrong[i] == wrong
     assert 1.0 - np.mean(proven.most_wrong) / SIZE == proven.position_accuracy >= proven.accuracy
     assert np.all(proven.most_wrong[proven.correct] == 0)
+
+
+def certified(oracle, weights, X, y):
+    codes, layout = positions(y)
+    labels = Multilabel().bind(codes, np.arange(2), layout=layout)
+    space = ExplicitSpace(weights.shape[1], len(weights))
+    return labels_worst_change(space, weights.T.ravel(), oracle, labels, X).certificate()
+
+
+def test_margins_are_below_exact_ones_where_perturbations_cancel():
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((20, 4)), rng.standard_normal((2, 4))
+    X[:, 1], weights[:, 1] = X[:, 0], -weights[:, 0]
+    y = (X @ weights.T > 0).astype(int)
+    found = certified(FScale(2, 1.0, 1e9), weights, X, y)
+    scaled = [[], *([j] for j in range(4)), *map(list, combinations(range(4), 2))]
+    for x, truth, bound in zip(X, y, found.margins.tolist(), strict=True):
+        for columns in scaled:
+            z = x.copy()
+            z[columns] *= 1e9
+            margins = [
+                (1 if label else -1) * sum(map(Fraction.__mul__, map(Fraction, w), map(Fraction, z)))
+                for w, label in zip(weights, truth, strict=True)
+            ]
+            # The best other set changes all labels with negative margins, or the weakest one.
+            lost = [margin for margin in margins if margin < 0]
+            assert bound <= (sum(lost) if lost else min(margins))
+
+
+class Raised(FiniteOracle):
+    """Two features may be raised alike."""
+
+    def orbit(self, X):
+        return np.stack([X, X + 1e9 * np.array([1.0, 0.0, 0.0, 1.0])], axis=1)
+
+
+def test_labels_within_rounding_of_large_members_count_as_wrong():
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((40, 4)), rng.standard_normal((2, 4))
+    X[:, [0, 3]], weights[:, 3] = 0.0, -weights[:, 0]
+    weights[:, 1:3] *= 1e-8
+    y = (X @ weights.T > 0).astype(int)
+    found = certified(Raised(), weights, X, y)
+    wrong = np.sum((Raised().orbit(X) @ weights.T > 0) != y[:, None], axis=2).max(axis=1)
+    assert np.any(found.attacked > 0)
+    assert not np.any(found.correct)
+    assert np.all(found.most_wrong >= np.maximum(wrong, 1))
 
 
 def trees(size):
