@@ -5,8 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.frozen import FrozenEstimator
@@ -15,7 +17,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Tune
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
@@ -389,6 +391,77 @@ class TestPlateaus:
         found = certify(model, Box(9.0), [[0.0]], ["ham"])
         assert found.correct.tolist() == [True]
         assert model.predict([[-9.0], [9.0]]).tolist() == ["ham", "ham"]
+
+
+GRID = np.column_stack([np.zeros(25), np.linspace(0.0, 12.0, 25)])
+SIDES = np.where(GRID[:, 1] < 6.0, "ham", "spam")
+# Distances from a threshold, from far to near.
+AROUND = np.outer([-1.0, 1.0], 0.5 ** np.arange(2, 50)).ravel()
+
+
+def logistic():
+    """Logistic regression with the score ``x - 6`` in the second column."""
+    model = LogisticRegression().fit(GRID, SIDES)
+    model.coef_[:], model.intercept_[:] = [0.0, 1.0], -6.0
+    return FrozenEstimator(model)
+
+
+def bayes():
+    """Naive Bayes whose classes have equal weights in the first column, and the score ``x / 2 - 3``."""
+    model = MultinomialNB().fit(GRID, SIDES)
+    model.feature_log_prob_ = np.array([[-1.0, -1.0], [-1.0, -0.5]])
+    model.class_log_prior_ = np.array([-1.0, -4.0])
+    return FrozenEstimator(model)
+
+
+def flattened(inner, slope):
+    model = calibrated(inner, "sigmoid").fit(GRID, SIDES)
+    (calibrator,) = model.calibrated_classifiers_[0].calibrators
+    calibrator.a_, calibrator.b_ = -slope, 0.0
+    return FrozenEstimator(model)
+
+
+STEEP = {
+    "nearly certain": moved(logistic(), 1.0 - 1e-6),
+    "nearly certain, the other class": moved(logistic(), 1.0 - 1e-6, pos_label="ham"),
+    "flat sigmoid": moved(flattened(logistic(), 1e-4), 0.5001),
+    "sigmoid of nearly certain": moved(flattened(bayes(), 1e-3), expit(1e-3 * (1.0 - 1e-7))),
+}
+
+
+@pytest.mark.parametrize("name", STEEP)
+def test_probabilities_within_rounding_of_the_threshold_are_not_certified(name):
+    model = STEEP[name].fit(GRID, SIDES)
+    low, high = 0.0, 100.0
+    if name.endswith("the other class"):
+        low = -100.0
+    while low < (middle := 0.5 * (low + high)) < high:
+        is_above = model.predict([[0.0, middle]])[0] == "spam"
+        low, high = (low, middle) if is_above else (middle, high)
+    X = np.column_stack([np.zeros(len(AROUND)), high + AROUND])
+    value = model.estimator_.predict_proba(X)[:, 0 if model.pos_label == "ham" else 1]
+    is_near = np.abs(value - model.threshold) <= np.finfo(float).eps
+    certificate = certify(model, Identity(), X)
+    assert np.sum(is_near) > 10
+    assert np.any(certificate.correct)
+    assert not np.any(certificate.correct & is_near)
+
+
+@pytest.mark.parametrize("at", ["features", "input"])
+def test_errors_of_large_log_probabilities_at_a_threshold_are_subtracted(at):
+    threshold = 2.0 * (np.log(999.0) + 3.0)
+    X = np.column_stack([np.full(len(AROUND), 1e9), threshold + AROUND])
+    truth, last = np.where(AROUND > 0, "spam", "ham"), bayes()
+    if at == "input":
+        squares = ("first", FunctionTransformer(np.square), [0])
+        steps = ColumnTransformer([squares, ("second", "passthrough", [1])])
+        X[:, 0] = np.sqrt(1e9)
+        last = make_pipeline(steps.fit(X), last)
+    model = moved(last, 0.999).fit(X, truth)
+    certificate, is_wrong = certify(model, Identity(), X, truth, at=at), model.predict(X) != truth
+    assert np.any(is_wrong & (certificate.attacked > 0))
+    assert np.any(certificate.correct)
+    assert not np.any(certificate.correct & is_wrong)
 
 
 class Halved(MultinomialNB):
