@@ -431,6 +431,16 @@ class TestDamage:
         with pytest.raises(OSError, match=f"{name} is damaged: its checksum is wrong"):
             RowFolder(folder).verify()
 
+    def test_rows_left_out_of_a_block_are_checked_when_they_are_read(self, folder):
+        first = int(np.load(folder / "indptr.npy")[10])
+        indices = np.load(folder / "indices.npy", mmap_mode="r+")
+        indices[first] = -1
+        indices.flush()
+        rows = RowFolder(folder)
+        rows.blocks([slice(0, 10), slice(11, 20)])
+        with pytest.raises(ValueError, match="row 10"):
+            rows.block(10, 11)
+
     @NAMES
     def test_a_file_that_changed(self, folder, name):
         rows = RowFolder(folder)

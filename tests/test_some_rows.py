@@ -37,7 +37,7 @@ def mail():
 
 @pytest.mark.parametrize("form", [sp.csr_matrix, lambda X: X.toarray()])
 @pytest.mark.parametrize(
-    "numbers", [[3, 4, 5], [0, 7, 7, 239], range(240), np.arange(240) % 7 == 0], ids=str
+    "numbers", [[3, 4, 5], [5, 5, 7], [0, 7, 7, 239], range(240), np.arange(240) % 7 == 0], ids=str
 )
 def test_blocks_together_are_the_rows(mail, form, numbers):
     X = form(mail[0])
