@@ -21,7 +21,13 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import KBinsDiscretizer, MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    OneHotEncoder,
+    StandardScaler,
+)
 
 import structinv
 from structinv import (
@@ -363,6 +369,18 @@ class TestInsideScikitLearn:
         texts = [" ".join(f"word{k}" for k in range(3000))]
         words = CountVectorizer().fit(texts)
         assert len(model_bytes(words)[0]) < 30_000
+
+    def test_many_words_with_fractions_keep_them(self, tmp_path):
+        weights = {f"word {number}": number / 8 for number in range(20)}
+        structinv.save(InvariantLinearSVC(class_weight=weights), tmp_path / "model")
+        assert structinv.load(tmp_path / "model").class_weight == weights
+
+    def test_equal_sets_give_equal_files(self):
+        # Both have the same place in the table of a set, which has them in order of insertion.
+        one, other = {0, 8}, {8, 0}
+        assert list(one) != list(other)
+        files = [model_bytes(FunctionTransformer(kw_args={"kept": each}))[0] for each in (one, other)]
+        assert files[0] == files[1]
 
     def test_grid_search(self, tmp_path):
         pipeline = make_pipeline(StandardScaler(), InvariantLinearSVC(Box(0.1), tol=1e-2))
