@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import sem
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
@@ -172,6 +173,19 @@ class TestSelectChanges:
         same = select_changes(linear(FDrop(2)), X, y, GRID, cv=2, clean_loss=0.01)
         best = [each.cv_results_["mean_test_certified"][each.best_index_] for each in (search, same)]
         assert best[0] == best[1]
+
+    def test_the_rule_takes_the_standard_error_of_the_folds(self):
+        # The second setting is worse by a little less than the standard error, or by a little more.
+        best = np.array([0.80, 0.86, 0.98])
+        for share, index in ((0.99, 1), (1.01, 0)):
+            folds = np.stack([best, best - share * sem(best)])
+            results = {f"split{k}_test_clean": scores for k, scores in enumerate(folds.T)}
+            results |= {"mean_test_clean": folds.mean(axis=1), "std_test_clean": folds.std(axis=1)}
+            assert most_robust()(results | {"mean_test_certified": [0.3, 0.6]}) == index
+
+    def test_certified_scores_that_differ_by_rounding_are_tied(self):
+        results = {"mean_test_clean": [0.90, 0.91], "mean_test_certified": [0.1 + 0.2, 0.3]}
+        assert most_robust(0.05)(results) == 1
 
     def test_text_classifiers_are_certified_against_their_own_edits(self):
         texts, y = (
