@@ -94,6 +94,14 @@ PIPELINES = {
     "normalizer": make_pipeline(
         CountVectorizer(), SelectKBest(chi2, k=7), Normalizer(), LogisticRegression()
     ),
+    "selected twice": make_pipeline(
+        CountVectorizer(),
+        SelectKBest(chi2, k=8),
+        TfidfTransformer(norm=None),
+        SelectKBest(chi2, k=5),
+        Normalizer(),
+        SVM,
+    ),
     "selection": make_pipeline(TfidfVectorizer(), SelectKBest(chi2, k=6), MaxAbsScaler(), SVM),
     "centered": make_pipeline(
         TfidfVectorizer(),
@@ -299,6 +307,32 @@ def test_words_between_blanks_are_certified_beside_characters(pattern):
     )
     model = make_pipeline(union, clone(SVM)).fit(texts, y)
     assert len(certify(model, TokenEdits("drop", 1), texts, y).margins) == len(texts)
+
+
+def test_labels_lost_beside_the_weight_of_an_added_token_are_not_certified():
+    texts, y = ["low high win", "win low", "high low", "low"] * 3, ["a", "b", "c", "b"] * 3
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, y)
+    place = model[0].vocabulary_["high"]
+    model[-1].coef_[:] = np.where(np.arange(3) == place, 1e9, 0.0)
+    model[-1].intercept_[:] = [0.0, 1e-8, 0.0]
+    assert model.predict(["low", "low high"]).tolist() == ["b", "a"]
+    certificate = certify(model, TokenEdits("add", 1), ["low"], ["b"])
+    assert certificate.attacked[0] > 0
+    assert not certificate.correct[0]
+
+
+def test_rounding_of_vectorizers_in_single_precision_is_subtracted():
+    texts, y = texts_and_labels(16)
+    model = make_pipeline(TfidfVectorizer(dtype=np.float32), LinearSVC(random_state=0)).fit(texts, y)
+    scores = TfidfVectorizer().fit_transform(texts) @ model[-1].coef_[0]
+    n_wrong = 0
+    for (text, score), margin in itertools.product(zip(texts, scores, strict=True), (-1e-9, 1e-9)):
+        model[-1].intercept_ = np.array([margin - score])
+        truth = model.classes_[int(margin > 0)]
+        if model.predict([text])[0] != truth:
+            n_wrong += 1
+            assert not certify(model, TokenEdits("drop", 0), [text], [truth]).correct[0]
+    assert n_wrong > 4
 
 
 @pytest.mark.filterwarnings("ignore:.* no feature of the model")
