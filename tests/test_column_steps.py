@@ -240,6 +240,19 @@ class TestColumnsThatMustStay:
             certify(model, Protected(Box(0.1), ["weight"]), frame[NUMBERS], y, at="input")
 
 
+@pytest.mark.filterwarnings("ignore:.*without any observed values")
+@pytest.mark.parametrize("kept", [False, True])
+def test_columns_without_a_number_in_the_training_are_filled(kept):
+    frame, y, _ = table()
+    frame["weight"] = np.nan
+    imputed = make_pipeline(SimpleImputer(keep_empty_features=kept), StandardScaler())
+    steps = ColumnTransformer([("n", imputed, ["age", "weight", "height"]), HOT])
+    model = make_pipeline(steps, LogisticRegression()).fit(frame, y)
+    certificate = certify(model, Protected(Box(RADIUS), [*OTHERS, "weight"]), frame, y, at="input")
+    worst = worst_margins(model, frame, y, ["age", "height"])
+    np.testing.assert_allclose(certificate.margins, worst, rtol=1e-9, atol=1e-9)
+
+
 def test_tables_are_certified_in_blocks_of_rows(monkeypatch):
     model, frame, y = fitted()
     monkeypatch.setattr("structinv.other_models.certify_model.ROWS_AT_ONCE", 7)
