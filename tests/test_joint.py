@@ -378,28 +378,46 @@ def test_labels_lost_in_the_sums_over_long_examples_are_not_certified(oracle):
     assert found.most_wrong[0] >= wrong
 
 
-def test_rounding_of_large_pairwise_weights_is_subtracted():
+def exactly(coef, pairwise, Z, truth):
+    """The margin of a labeling, in exact arithmetic."""
+    every, weights = labelings(len(Z)), list(map(Fraction, pairwise.tolist()))
+    scores = [
+        [sum(map(Fraction.__mul__, map(Fraction, w), map(Fraction, z))) for w in coef.tolist()]
+        for z in Z.tolist()
+    ]
+    sums = []
+    for labels in every:
+        # How often the labeling has each pairwise weight.
+        times = joint_features(np.zeros(Z.shape), labels)[LABELS * FEATURES :]
+        sums.append(sum(w * int(count) for w, count in zip(weights, times, strict=True)))
+        sums[-1] += sum(scores[t][label] for t, label in enumerate(labels))
+    own = int(np.flatnonzero(np.all(every == truth, axis=1))[0])
+    return sums[own] - max(sums[:own] + sums[own + 1 :])
+
+
+class Raised(FiniteOracle):
+    """Two features may be raised alike."""
+
+    def orbit(self, X):
+        return np.stack([X, X + 1e8 * (np.arange(FEATURES) < 2)], axis=1)
+
+
+@pytest.mark.parametrize("large", ["pairwise weights", "perturbations"])
+def test_margins_are_below_exact_ones_where_large_terms_cancel(large):
     rng = np.random.default_rng(0)
-    coef, pairwise = rng.standard_normal((LABELS, FEATURES)), 1e8 * rng.standard_normal(EXTRA)
-    X, every, n = rng.standard_normal((60, FEATURES)), labelings(4), 15
-    y = rng.integers(LABELS, size=60)
-    labels = Sequence().bind(y, np.arange(LABELS), layout=Layout.of_lengths([4] * n))
-    found = worst_change(coef, np.zeros(LABELS), Identity(), labels, X, False, pairwise).certificate()
-    weights = list(map(Fraction, pairwise.tolist()))
-    # The number of times that each labeling has a pairwise weight.
-    times = [joint_features(np.zeros((4, FEATURES)), each)[LABELS * FEATURES :] for each in every]
-    shared = [sum(w * int(count) for w, count in zip(weights, each, strict=True)) for each in times]
-    for Z, truth, bound in zip(np.split(X, n), np.split(y, n), found.margins.tolist(), strict=True):
-        scores = [
-            [sum(Fraction(a) * Fraction(b) for a, b in zip(w, x, strict=True)) for w in coef.tolist()]
-            for x in Z.tolist()
-        ]
-        sums = [
-            total + sum(scores[t][label] for t, label in enumerate(each))
-            for total, each in zip(shared, every.tolist(), strict=True)
-        ]
-        own = int(np.flatnonzero(np.all(every == truth, axis=1))[0])
-        assert bound <= sums[own] - max(sums[:own] + sums[own + 1 :])
+    coef, pairwise = rng.standard_normal((LABELS, FEATURES)), rng.standard_normal(EXTRA)
+    X, y, n = rng.standard_normal((60, FEATURES)), rng.integers(LABELS, size=60), 20
+    if large == "perturbations":
+        oracle = Shared(Raised())
+        coef[:, 1] = -coef[:, 0]
+    else:
+        oracle, pairwise = Identity(), 1e8 * pairwise
+    labels = Sequence().bind(y, np.arange(LABELS), layout=Layout.of_lengths([3] * n))
+    found = worst_change(coef, np.zeros(LABELS), oracle, labels, X, False, pairwise).certificate()
+    members = X[None] if large == "pairwise weights" else Raised().orbit(X).swapaxes(0, 1)
+    for b, (truth, bound) in enumerate(zip(np.split(y, n), found.margins.tolist(), strict=True)):
+        for each in members:
+            assert bound <= exactly(coef, pairwise, each[3 * b : 3 * b + 3], truth)
 
 
 def test_very_long_examples_have_the_bound_by_decoding(monkeypatch):
