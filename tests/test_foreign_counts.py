@@ -22,6 +22,7 @@ from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
 from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, FScale, Identity, Protected, TokenEdits
+from structinv.other_models.naive_bayes import naive_bayes_scores
 
 from .margins import dropped
 from .test_text_pipelines import edited, texts_and_labels
@@ -101,6 +102,15 @@ def test_margins_are_differences_of_joint_log_probabilities(model):
         assert np.all(certificate.margins <= worst)
 
 
+def test_sizes_of_binary_rows_contain_the_probabilities_of_absent_words():
+    X, y = counts(3)
+    model = BernoulliNB(alpha=1e-6).fit(X, y)
+    constants = np.column_stack([model.class_log_prior_, np.log1p(-np.exp(model.feature_log_prob_))])
+    scores = naive_bayes_scores(model)
+    np.testing.assert_allclose(scores.intercept, constants.sum(axis=1))
+    np.testing.assert_allclose(scores.intercept_size, np.abs(constants).sum(axis=1))
+
+
 class TestBinaryRows:
     def test_edits_of_counts(self):
         X, y = counts()
@@ -159,6 +169,7 @@ class TestBinaryRows:
         [
             (-1.0, 0.0, "counts zeros as present features"),
             (0.5, 0.4, r"got 0\.4\."),
+            (0.5, 0.5, r"got 0\.5\."),
             (0.0, -1.0, r"got -1\.0\."),
         ],
     )
