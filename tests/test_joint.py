@@ -318,6 +318,28 @@ def test_a_labeling_that_is_forbidden_is_wrong_and_uncertified():
     np.testing.assert_array_equal(found.labels, led)
 
 
+@pytest.mark.parametrize("name", ["each-drop", "each-list", "shared", "union-outside"])
+def test_forbidden_labelings_are_no_bound_of_the_number_of_wrong_rows(name):
+    pairs = {(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 0)}
+    w = 3.0 * np.random.default_rng(7).standard_normal(LABELS * FEATURES + EXTRA)
+    # The best labelings of all, with scores above those of all allowed ones.
+    best = [labelings(len(X))[np.argmax(heights(w, X))] for X, _ in examples()]
+
+    def is_allowed(labels):
+        return pairs.issuperset(zip(labels[:-1].tolist(), labels[1:].tolist(), strict=True))
+
+    forbidden = [not is_allowed(labels) for labels in best]
+    assert any(forbidden)
+    structure = Sequence(allowed=pairs)
+    found = certified(CASE[name], w, structure=structure, y=np.concatenate(best)).certificate()
+    for (X, _), truth, count in zip(examples(), best, found.most_wrong, strict=True):
+        every = list(filter(is_allowed, labelings(len(X))))
+        for Z, _ in CASE[name].changes(X, truth):
+            reached = every[np.argmax([joint_features(Z, each) @ w for each in every])]
+            assert np.sum(reached != truth) <= count
+    assert not np.any(found.correct[forbidden])
+
+
 def kernel_certificate(case):
     """Of a random expansion over the rows, its function, and random transitions."""
     X, y, _ = rows(1)
