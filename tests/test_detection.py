@@ -69,6 +69,13 @@ def test_a_threshold_never_exceeds_its_rate_also_with_equal_scores(max_fpr):
             assert np.mean(scores > smaller.max()) > max_fpr
 
 
+def test_a_rate_that_is_a_fraction_of_the_scores_is_reached():
+    # The product of a rate such as 0.29 with 100 is a little less than 29.
+    for n in range(1, 101):
+        found = [threshold_at(np.arange(n), k / n) for k in range(n)]
+        assert found == [n - 1 - k for k in range(n)]
+
+
 @pytest.mark.parametrize("only_for", [None, "spam", "ham"])
 def test_rates_are_those_of_all_edited_texts(only_for):
     X, y = texts()
