@@ -432,10 +432,17 @@ def flattened(inner, slope):
     return FrozenEstimator(model)
 
 
+def gentle():
+    """An isotonic function with a single piece, from scores of -1e5 to 1e5."""
+    ends = np.tile([[0.0, 6.0 - 1e5], [0.0, 6.0 + 1e5]], (6, 1))
+    return FrozenEstimator(calibrated(logistic(), "isotonic").fit(ends, ["ham", "spam"] * 6))
+
+
 STEEP = {
     "nearly certain": moved(logistic(), 1.0 - 1e-6),
     "nearly certain, the other class": moved(logistic(), 1.0 - 1e-6, pos_label="ham"),
     "flat sigmoid": moved(flattened(logistic(), 1e-4), 0.5001),
+    "gentle isotonic": moved(gentle(), 0.5),
     "sigmoid of nearly certain": moved(flattened(bayes(), 1e-3), expit(1e-3 * (1.0 - 1e-7))),
 }
 
