@@ -2,6 +2,7 @@
 
 import pickle
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from structinv.losses import (
     REGISTRY,
     Absolute,
+    CvxpyLoss,
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -158,6 +160,14 @@ def test_the_proximal_step_of_the_conjugate(loss, p, step):
 
 
 @every_loss
+def test_proximal_steps_of_the_conjugate_from_far_slopes_stay_in_the_domain(loss):
+    low, high = loss.domain()
+    for step in (0.3, 7.0):
+        points = loss.conjugate_prox(np.array([-1e9, 1e9]), step)
+        assert np.all((low <= points) & (points <= high))
+
+
+@every_loss
 def test_acts_elementwise_and_clones(loss):
     u = np.linspace(-3, 3, 7)
     for method in (loss.value, loss.derivative, loss.conjugate, lambda t: loss.prox(t, 0.5)):
@@ -192,6 +202,8 @@ def test_domain_contains_all_derivatives(loss):
     for end, outward in ((low, -1e-6), (high, 1e-6)):
         if np.isfinite(end):
             assert np.isfinite(loss.conjugate(end))
+            # Slopes that exceed the end by rounding errors are in the domain.
+            assert np.isfinite(loss.conjugate(end + 1e-7 * outward))
             assert loss.conjugate(end + outward) == np.inf
 
 
@@ -227,6 +239,17 @@ def test_pieces_are_the_derivative(loss):
     np.testing.assert_allclose(pieces.derivative(u), loss.derivative(u), atol=1e-12)
     if loss.smooth:
         np.testing.assert_allclose(pieces.curvature(u), loss.curvature(u), atol=1e-12)
+
+
+@every_loss_with_pieces
+def test_pieces_have_left_derivatives_at_breaks(loss):
+    pieces = loss.pieces()
+    for end in pieces.breaks[0]:
+        left = end - 1e-9 * (1.0 + abs(end))
+        assert pieces.derivative(np.array(end)) == pytest.approx(
+            loss.derivative(np.array(left)), abs=1e-5
+        )
+        assert pieces.curvature(np.array(end)) == pieces.curvature(np.array(left))
 
 
 @pytest.mark.parametrize("change", [lambda r: r, lambda r: r.smoothed(0.2)], ids=["plain", "smoothed"])
@@ -326,6 +349,25 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
     assert ConcatenatedLoss([Squared(), Raised()], [1, 1]).lower_bound == -3.0
     assert ConcatenatedLoss([Squared(), Logistic()], [1, 1]).smooth
     assert not ConcatenatedLoss([Squared(), Hinge()], [1, 1]).smooth
+
+
+def test_joined_has_slopes_only_if_all_its_losses_have():
+    without = CvxpyLoss(abs)
+    assert not Affine(without, -1.0).has_slopes
+    assert not ConcatenatedLoss([Squared(), without], [1, 1]).has_slopes
+    assert ConcatenatedLoss([Squared(), Hinge()], [1, 1]).has_slopes
+
+
+def test_expressions_have_the_conjugates_and_steps_of_their_formula():
+    quantile = 0.9
+    loss = CvxpyLoss(lambda u: cp.maximum(-quantile * u, (1 - quantile) * u))
+    known = Pinball(quantile)
+    u, step = np.array([[-2.0, 0.02, 3.0], [0.4, -0.3, 1.0]]), np.array([0.1, 0.5, 20.0])
+    np.testing.assert_allclose(loss.value(u), known.value(u), atol=1e-12)
+    np.testing.assert_allclose(loss.prox(u, step), known.prox(u, step), atol=1e-4)
+    np.testing.assert_allclose(loss.prox(u, 0.5), known.prox(u, 0.5), atol=1e-4)
+    p = np.array([-0.8, -0.3, 0.05])
+    np.testing.assert_allclose(loss.conjugate(p), known.conjugate(p), atol=1e-6)
 
 
 @pytest.mark.parametrize(
