@@ -39,6 +39,7 @@ from structinv.oracles.third_party import region_of
 from structinv.oracles.union import Union
 from structinv.regions import Points, inner_products
 from structinv.regions.base import RegionUnion, between
+from structinv.regions.curve_regions import CoverRegion
 from structinv.regions.ellipsoids import Ellipsoids
 from structinv.regions.inner_products import Stack
 from structinv.regions.least_squares import bounded_minimum
@@ -142,6 +143,16 @@ def test_bounds_hold_for_random_members(case):
 
 def _least(left, right):
     return np.linalg.norm(left[:, None] - right[None], axis=-1).min()
+
+
+@pytest.mark.parametrize("case", WITH_REGION, ids=str)
+def test_translated_sets_have_the_distances_of_translated_points(case):
+    region, step = region_of(case.oracle, Y), np.linspace(-1.0, 2.0, Y.shape[1])
+    moved = region.moved(step).moved(2.0 * step).part(slice(1, 3))
+    expected, found = region.part(slice(1, 3)).from_points(X), moved.from_points(X + 3.0 * step)
+    np.testing.assert_allclose(moved.centers, region.centers[1:3] + 3.0 * step)
+    np.testing.assert_allclose(found.upper, expected.upper, atol=1e-6)
+    np.testing.assert_allclose(found.lower, expected.lower, atol=1e-6)
 
 
 @pytest.mark.parametrize("case", WITH_REGION, ids=str)
@@ -324,6 +335,37 @@ def test_searches_from_both_sides_have_equal_results(oracle):
     )
 
 
+@pytest.mark.parametrize("kind", ["curve", "cover"])
+def test_lower_bounds_between_crossing_segments_hold_if_searches_end_early(kind):
+    rng = np.random.default_rng(0)
+    t = np.linspace(-1.0, 1.0, 101)
+    sides = []
+    for size in (0.3, 1.0):
+        centers, ways = rng.standard_normal((30, 2)), size * rng.standard_normal((30, 2))
+        line = Trajectory(lambda X, ways=ways: ways[: len(X), None], 1, resolution=3)
+        region = region_of(line, centers)
+        if kind == "cover":
+            # The search ends at the start.
+            members = region.members
+            region = CoverRegion(
+                np.arange(30.0)[:, None],
+                members,
+                region.mesh,
+                lambda rows, numbers, score, members=members: members[rows[:, 0].astype(int), numbers],
+            )
+        sides.append((region, centers[:, None] + t[:, None] * ways[:, None]))
+    (left, points), (right, others) = sides
+    apart = np.array([[_least(a, b) for b in others] for a in points])
+    with_far_ones = RegionUnion([left.moved(np.full(2, 99.0)), left])
+    for found, expected in (
+        (left.between(right), apart),
+        (right.between(left), apart.T),
+        (with_far_ones.between(RegionUnion([right])), apart),
+    ):
+        assert np.any(np.sqrt(found.upper) > expected + 0.01)
+        assert np.all(np.sqrt(found.lower) <= expected)
+
+
 @pytest.mark.parametrize(("dtype", "offset", "rtol"), [("f4", 1e3, 1e-4), ("f8", 1e6, 1e-6)])
 def test_distances_of_samples_far_from_0_are_precise(dtype, offset, rtol):
     # Segments then reach much further than they lie apart.
@@ -339,6 +381,20 @@ def test_distances_of_samples_far_from_0_are_precise(dtype, offset, rtol):
         )
         assert bounds.upper[i, j] == pytest.approx(float(least), rel=rtol)
         assert bounds.lower[i, j] <= float(least) * (1 + rtol)
+
+
+def test_zonotopes_far_from_their_rows_have_precise_distances_in_single_precision():
+    rng = np.random.default_rng(0)
+    rows, directions = 5.0 * rng.standard_normal((6, 9)), rng.standard_normal((1, 2, 9))
+    directions = np.repeat(directions, 6, axis=0)
+    found = []
+    for dtype in (np.float32, np.float64):
+        # Both precisions have the same numbers.
+        stack = Stack.of(*(each.astype(np.float32).astype(dtype) for each in (rows, directions)))
+        far = Zonotopes(stack, np.full((6, 2), 999.0), np.full((6, 2), 1000.0))
+        found.append(far.part(slice(3)).between(far.part(slice(3, 6))))
+    np.testing.assert_allclose(found[0].upper, found[1].upper, rtol=1e-5)
+    assert np.all(found[0].lower <= found[1].upper * (1 + 1e-5))
 
 
 def test_equal_samples_have_a_lower_bound_of_0_in_single_precision():
