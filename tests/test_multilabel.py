@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, product
 
 import cvxpy as cp
@@ -17,14 +17,14 @@ import structinv
 from structinv import InvariantStructuredSVC
 from structinv.certificates.label_sets import labels_worst_change
 from structinv.kernels import Linear
-from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Identity
+from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Identity, Support
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Layout, Multilabel, Sequence, check_structure
 from structinv.structures.multilabel import mutual_information, pair_counts, positions, tree_of_counts
 from structinv.terms import Objective
-from structinv.terms.one_change import OneChange
+from structinv.terms.one_change import OneChange, OneChangeSearch
 
 from .covering import pairs
 from .problems import assert_brackets, minimum
@@ -192,6 +192,82 @@ def test_separate_perturbations_give_an_upper_bound(monkeypatch):
     best = solve(given, FrankWolfe(), Gap(1e-7), random_state=0)
     assert found.dual <= best.primal + 1e-9
     assert found.primal >= best.dual - 1e-9
+
+
+class Careless(Box):
+    """A box with exact bounds, of which only the rows themselves are found."""
+
+    def support(self, X, V, assign, cost=None):
+        return Support(X, super().support(X, V, assign, cost).values(V, assign))
+
+
+@pytest.mark.parametrize("most", [12, 1])
+@by_pairs
+def test_bounds_hold_if_the_oracle_finds_no_worst_point(pairwise, most, monkeypatch):
+    monkeypatch.setattr("structinv.terms.one_change.MOST_LABELS", most)
+    given, (X, y) = problem(Careless(RADIUS), pairwise), data()
+    n_changed = []
+    for seed in range(5):
+        f = np.random.default_rng(seed).standard_normal(given.space.size)
+        upper, attained = given.terms[0].values(given.space, f)
+        for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+            every = heights(given, f, x, truth, Box(RADIUS))
+            values = {labels: max(map(sum, each)) for labels, each in every.items()}
+            best = max(values, key=values.__getitem__)
+            n_changed.append(np.sum(best != truth))
+            assert attained[i] <= values[best] + 1e-9
+            assert values[best] <= upper[i] + 1e-9
+    assert set(n_changed) >= {1, 2, 3}
+
+
+def search_of(given, f, codes):
+    """A search on all rows against a labeling, without costs."""
+    term = given.terms[0]
+    own = given.space, f, term.bound, term.bound_structure, slice(None)
+    return OneChangeSearch(*own, codes, np.zeros((*codes.shape, 2)))
+
+
+@pytest.mark.parametrize(
+    ("oracle", "pairwise", "most"),
+    pairs([Turns(), FDrop(1), Box(RADIUS)], [None, "tree"], [12, 1]),
+    ids=repr,
+)
+def test_wrong_labels_include_labelings_within_the_rounding(oracle, pairwise, most, monkeypatch):
+    monkeypatch.setattr("structinv.terms.one_change.MOST_LABELS", most)
+    given, (X, y), rounding = problem(oracle, pairwise), data(), 0.4
+    for seed in range(3):
+        f = np.random.default_rng(seed).standard_normal(given.space.size)
+        codes = np.roll(y, 1, axis=0)
+        found = search_of(given, f, codes).most_wrong(y, np.full(N, rounding))
+        for i in range(N):
+            scores = {
+                labels: np.array([gain for gain, _ in values])
+                for labels, values in heights(given, f, X[i], codes[i], oracle).items()
+            }
+            # The predictions at listed members are known.
+            best = np.max(list(scores.values()), axis=0) if oracle.finite else 0.0
+            wrong = max(
+                np.sum(labels != y[i])
+                for labels, own in scores.items()
+                if np.any(own >= best - rounding + 1e-9)
+            )
+            assert found[i] >= wrong
+            if most == 12 or oracle.finite:
+                assert found[i] == wrong
+
+
+@pytest.mark.parametrize("most", [12, 1])
+@pytest.mark.parametrize("oracle", [FDrop(1), Box(2.0)], ids=str)
+def test_sizes_are_at_least_those_at_the_points_found(oracle, most, monkeypatch):
+    monkeypatch.setattr("structinv.terms.one_change.MOST_LABELS", most)
+    given = problem(oracle, None, space=partial(ExplicitSpace, intercept=True))
+    _, y = data()
+    for seed in range(10):
+        f = np.random.default_rng(seed).standard_normal(given.space.size)
+        weights, constants = np.abs(given.space.weights(f)), np.abs(given.space.constants(f))
+        found = search_of(given, f, y).worst(other=True)
+        summands = np.abs(found.points) @ weights.T + constants
+        assert np.all(found.sizes >= np.sum(summands * (found.labels != y), axis=1) * (1 - 1e-12))
 
 
 @pytest.mark.parametrize(
