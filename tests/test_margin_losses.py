@@ -29,7 +29,16 @@ from .covering import slow_unless
 from .kernel_problems import KERNELS, over_members
 from .oracle_cases import CASES, D
 from .orbit_cases import ORBIT_CASE
-from .problems import CASE, SETTINGS, LinearFunctionals, Variables, assert_brackets, minimum, two_classes
+from .problems import (
+    CASE,
+    SETTINGS,
+    LinearFunctionals,
+    N,
+    Variables,
+    assert_brackets,
+    minimum,
+    two_classes,
+)
 
 SETTING = SETTINGS[0]
 LOSSES = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
@@ -265,9 +274,49 @@ class TestState:
 
 
 class TestTerm:
+    @pytest.mark.parametrize("shift", [-0.05, 0.3])
+    @pytest.mark.parametrize("name", [*EXACT, "pegasos"])
+    def test_a_constant_of_the_loss_shifts_the_optimum(self, name, shift):
+        class Shifted(SquaredHinge):
+            lower_bound = shift
+
+            def value(self, u):
+                return super().value(u) + shift
+
+            def conjugate(self, p):
+                return super().conjugate(p) - shift
+
+        weights = np.array(SETTING.weights)
+        term = WorstMargin(SETTING.X, SETTING.y, CASE["box"].oracle, Shifted(), weights)
+        this = Objective(ExplicitSpace(D, intercept=True), [term])
+        solution = solve(this, REGISTRY[name](), Gap(1e-2), random_state=0)
+        assert_brackets(solution, optimum("box", "squared_hinge") + shift * weights.sum())
+        assert solution.status is Status.CONVERGED
+
     def test_increasing_losses_are_refused(self):
         with pytest.raises(ValueError, match="loss must be a margin loss"):
             WorstMargin(SETTING.X, SETTING.y, Identity(), EpsilonInsensitive(0.1))
+
+    def test_rows_without_weight_need_no_bound(self):
+        known = SETTING.X[:, 0] < 0.5
+
+        class SomeUnbounded(Box):
+            def support(self, X, V, assign, cost=None):
+                answer = super().support(X, V, assign, cost)
+                values = answer.values(V, assign)
+                return type(answer)(answer.points, np.where(X[:, 0] < 0.5, values, np.inf))
+
+        space, f = ExplicitSpace(D), np.linspace(-1.0, 1.0, D)
+        weights = np.where(known, SETTING.weights, 0.0)
+        term = WorstCase(SETTING.X, SETTING.y, SomeUnbounded(0.1), Binary(), weights)
+        assert np.array_equal(np.isfinite(term.values(space, f)[0]), known)
+        assert 0 < np.count_nonzero(known) < N
+        rest = WorstCase(SETTING.X[known], SETTING.y[known], Box(0.1), Binary(), weights[known])
+        expected = rest.total(space, f)
+        assert term.total(space, f) == pytest.approx(expected, rel=1e-12)
+        plane = Objective(space, [term]).plane_of_sum(f)
+        found = [float(part[0]) for part in (plane.upper, plane.plane_values)]
+        assert found == pytest.approx(list(expected), rel=1e-12)
 
     def test_an_oracle_without_a_bound_has_no_upper_value(self):
         class Unbounded(Box):
