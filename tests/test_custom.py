@@ -121,9 +121,19 @@ def test_inexact_argmax_gives_valid_planes():
     term = JointFeature(X, y, Custom(joint_feature, cost, lazy), WEIGHTS)
     found = solve(Objective(ExplicitSpace(FEATURES), [term]), FrankWolfe(), Gap(1e-6), random_state=0)
     assert found.dual <= optimum() + 1e-9
-    w = np.random.default_rng(0).standard_normal(FEATURES)
-    planes = term.planes(ExplicitSpace(FEATURES), w)
-    assert np.all(planes.plane_values >= 0)
+    # A labeling below the true one is replaced by it.
+    space, replaced = ExplicitSpace(FEATURES), []
+    for w in np.random.default_rng(0).standard_normal((5, FEATURES)):
+        found = [
+            joint_feature(x, lazy(x, w)) @ w - joint_feature(x, truth) @ w + cost(truth, lazy(x, w))
+            for x, truth in zip(X, y, strict=True)
+        ]
+        planes, expected = term.planes(space, w), np.maximum(found, 0.0)
+        at_w = planes.offsets - space.scores(w, planes.normals)
+        for values in (*term.values(space, w), planes.upper, planes.plane_values, at_w):
+            np.testing.assert_allclose(values, expected, atol=1e-12)
+        replaced += [value < 0.0 for value in found]
+    assert len(set(replaced)) == 2
 
 
 def with_(**functions):

@@ -566,6 +566,34 @@ def test_a_third_party_scenario_need_not_contain_the_samples():
     np.testing.assert_allclose(made.planes(space, f).plane_values, both)
 
 
+class Rough(Sequence):
+    """Exact, with bounds that are less exact for larger potentials."""
+
+    def decode(self, potentials, pairwise, layout):
+        found = super().decode(potentials, pairwise, layout)
+        scores = self.score(potentials, found.labels, pairwise, layout)
+        return Decoding(found.labels, scores + 2.0 * layout.sums(np.ptp(potentials, axis=1)))
+
+
+def test_the_bound_of_a_plane_is_the_highest_of_all_scenarios():
+    made = term(Shared(Turns()), Rough())
+    space = ExplicitSpace(3, 3, n_pairwise=N_PAIRWISE)
+    X, y, weights = rows()
+    parts = [
+        WorstCase(turned, y, Identity(), Rough(), weights, layout=LAYOUT)
+        for turned in Turns().orbit(X).swapaxes(0, 1)
+    ]
+    differ = False
+    for seed in range(5):
+        f = np.random.default_rng(seed).standard_normal(space.size)
+        upper, attained = zip(*(part.values(space, f) for part in parts), strict=True)
+        planes = made.planes(space, f)
+        np.testing.assert_allclose(planes.upper, np.max(upper, axis=0))
+        np.testing.assert_allclose(planes.plane_values, np.max(attained, axis=0))
+        differ = differ or np.any(np.argmax(upper, axis=0) != np.argmax(attained, axis=0))
+    assert differ
+
+
 @pytest.mark.parametrize("name", ["budget-drop", "budget-only_for-graded", "budget-scale"])
 def test_budgets_support_sparse_samples(name):
     X, y, weights = rows()

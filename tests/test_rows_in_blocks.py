@@ -29,7 +29,7 @@ from structinv.dual import dual_state
 from structinv.dual.block_state import BlockState, PackedStore
 from structinv.dual.case import Case
 from structinv.estimators.inputs import as_bytes, block_sizes
-from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity
+from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity, Support
 from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows
 from structinv.rows.reading import read_ahead
 from structinv.rows.sources import MatrixRows, cut_by_entries, cut_evenly
@@ -70,7 +70,7 @@ def dense(n_rows=300, seed=0):
 
 
 def objective(X, y, oracle, C=0.1, most=SMALL):
-    classes, weights = np.array([-1, 1]), np.full(len(y), C)
+    classes, weights = np.array([-1, 1]), np.broadcast_to(C, len(y))
 
     def part(rows, some):
         return WorstCase(rows, y[some], oracle, Binary(), weights[some], classes)
@@ -116,6 +116,32 @@ def test_bounds_of_each_check_enclose_the_optimum(case):
     for record in found.history:
         assert record.dual <= optimum.primal * (1 + 1e-9)
         assert record.primal >= optimum.dual * (1 - 1e-9)
+
+
+class Careless(Box):
+    """A box with exact bounds, of which only the rows themselves are found."""
+
+    def support(self, X, V, assign, cost=None):
+        return Support(X, super().support(X, V, assign, cost).values(V, assign))
+
+
+@pytest.mark.parametrize("weights", ["equal", "of some rows"])
+def test_values_bounds_and_planes_of_blocks_are_those_of_all_rows(weights):
+    X, y = dense()
+    C = 0.1 if weights == "equal" else 0.1 * (np.arange(len(y)) % 3)
+    problem = objective(X, y, Careless(0.3), C)
+    term, space = problem.terms[0], problem.space
+    assert len(term.cuts) > 1
+    whole = WorstCase(X, y, Careless(0.3), Binary(), C)
+    f = np.random.default_rng(0).standard_normal(space.size)
+    upper, attained = term.total(space, f)
+    assert upper > attained + 1.0
+    assert (upper, attained) == pytest.approx(whole.total(space, f), rel=1e-12)
+    np.testing.assert_allclose(term.values(space, f), whole.values(space, f))
+    np.testing.assert_allclose(term.scores(space, f), whole.scores(space, f))
+    planes = [each.plane_of_sum(space, f) for each in (term, whole)]
+    for name in ("normals", "offsets", "upper", "plane_values"):
+        np.testing.assert_allclose(*(getattr(plane, name) for plane in planes), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
