@@ -194,6 +194,20 @@ def test_separate_perturbations_give_an_upper_bound(monkeypatch):
     assert found.primal >= best.dual - 1e-9
 
 
+@by_pairs
+def test_portions_of_directions_do_not_change_the_result(pairwise, monkeypatch):
+    given = problem(Box(RADIUS), pairwise)
+    f, g = np.random.default_rng(3).standard_normal((2, given.space.size))
+    found = []
+    for at_once in (100, 2):
+        monkeypatch.setattr("structinv.terms.one_change.WEIGHTS_AT_ONCE", at_once * FEATURES)
+        planes = given.terms[0].planes(given.space, f)
+        at_g = given.space.scores(g, planes.normals)
+        found.append([*given.terms[0].values(given.space, f), planes.offsets, planes.upper, at_g])
+    for whole, parts in zip(*found, strict=True):
+        np.testing.assert_allclose(parts, whole, atol=1e-12)
+
+
 class Careless(Box):
     """A box with exact bounds, of which only the rows themselves are found."""
 
