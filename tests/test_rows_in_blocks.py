@@ -432,6 +432,18 @@ def test_the_same_seed_gives_the_same_bits():
     np.testing.assert_array_equal(a.coef_, b.coef_)
 
 
+def test_the_precision_of_an_objective_is_that_of_its_least_precise_rows():
+    X, y = dense()
+    single, double = (objective(X.astype(dtype), y, Box(0.1)) for dtype in ("f4", "f8"))
+    whole = WorstCase(X, y, Box(0.1), Binary())
+    for terms, dtype in (
+        (single.terms, "f4"),
+        (double.terms, "f8"),
+        ([*double.terms, *single.terms, whole], "f4"),
+    ):
+        assert Objective(single.space, terms).unit == np.finfo(dtype).eps
+
+
 def test_single_precision_stays(tmp_path):
     X, y = mail(dtype=np.float32)
     model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y)
