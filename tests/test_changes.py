@@ -27,6 +27,7 @@ from structinv.oracles import (
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import DrawnChanges, averaged
 from structinv.oracles.third_party import bind
+from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 
@@ -219,6 +220,16 @@ def test_take_selects_changes_in_order(oracle, size):
         if part.linear() is not None:
             close(part.linear().on(X).members(), members[:, numbers])
             close(part.linear().weights, wanted / np.sum(wanted))
+
+
+def test_scores_of_one_member_follow_the_rows():
+    X, _ = rows()
+    others, V = rows(1)[0], np.random.default_rng(0).standard_normal((2, D))
+    part = averaged(reorderings, D).take([1])
+    for Z in (X, others, X):
+        # Lists keep their last scores, also when they move to other rows.
+        part = part.on(Z)
+        close(part.scores(ALL_ROWS, V), (Z[:, ORDERS[1]] @ V.T)[:, None])
 
 
 class TestRefused:

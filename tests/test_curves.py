@@ -13,6 +13,7 @@ from structinv.oracles import (
     FiniteOracle,
     LocalTangents,
     Offset,
+    Protected,
     Sampled,
     Segment,
     TangentDerivative,
@@ -46,12 +47,19 @@ class Mirrored(FiniteOracle):
         return np.stack([X, X[:, ::-1]], axis=1)
 
 
+class Doubled(FiniteOracle):
+    """The row and its double."""
+
+    def orbit(self, X):
+        return np.stack([X, 2.0 * X], axis=1)
+
+
 ENDS = [(-1.0, 1.0), (0.0, 2.0), (-0.3, 0.5)]
 # Covers, and the least share of the mesh that a member is away from them.
 COVERS = [(line, 0.99) for line in LINES]
 COVERS += [(Trajectory(lambda X: X[:, None], 1, ends, resolution=12), 0.99) for ends in ENDS]
 COVERS += [(Trajectory(bends, 5, ends, resolution=12), 0.0) for ends in ENDS]
-COVERS += [(LINES[2] @ LINES[0], 0.5), (LINES[0] @ Mirrored(), 0.5)]
+COVERS += [(LINES[2] @ LINES[0], 0.5), (LINES[0] @ Mirrored(), 0.5), (LINES[0] @ Doubled(), 0.5)]
 
 
 @pytest.mark.parametrize(("oracle", "tight"), COVERS)
@@ -91,7 +99,10 @@ def test_member_names_have_factors_and_offsets():
     np.testing.assert_array_equal(Segment(1, 1).changes(X).mesh(), 0.0)
 
 
-@pytest.mark.parametrize("oracle", [*LINES, Trajectory(bends, 5, (-0.2, 0.3), resolution=7)])
+@pytest.mark.parametrize(
+    "oracle",
+    [*LINES, Trajectory(bends, 5, (-0.2, 0.3), resolution=7), Protected(Segment(0.3, 1.7), [0, 3])],
+)
 def test_refining_finds_the_nearest_member_to_a_point_on_the_line(oracle):
     X, _ = rows()
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]

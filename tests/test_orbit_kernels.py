@@ -388,3 +388,13 @@ def test_norm_bound_is_an_upper_bound(name):
     law = averaged(oracle, 16, size)
     norms = [np.linalg.norm(T, 2) for T in law.adjoint(np.eye(16))]
     assert law.weights @ norms <= law.norm_bound(16) <= 1.5 * (law.weights @ norms)
+
+
+@pytest.mark.parametrize("place", [0, 99])
+def test_norm_bounds_include_all_rows_of_maps_with_many_features(place):
+    total = np.eye(100)
+    total[place] = 1.0
+    maps = [sp.identity(100, format="csr"), sp.csr_matrix(total), sp.csr_matrix(total.T)]
+    law = LinearChanges(np.zeros((0, 100)), maps)
+    norms = [np.linalg.norm(T.toarray(), 2) for T in maps]
+    assert np.mean(norms) <= law.norm_bound(100) <= 1.5 * np.mean(norms)
