@@ -15,6 +15,7 @@ from sklearn.model_selection import ParameterGrid
 from structinv.oracles import (
     REGISTRY,
     Box,
+    Budget,
     Ellipsoid,
     FDrop,
     FScale,
@@ -24,13 +25,14 @@ from structinv.oracles import (
     TangentDerivative,
     check_oracle,
 )
+from structinv.oracles.base import CountedChanges
 from structinv.oracles.query import Query, worst_by_support
 from structinv.oracles.third_party import bind
 from structinv.oracles.union import Union
 from structinv.structures.competitors import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense, row_dots
 
-from .oracle_cases import CASES, FACTOR, RADII, D, Reorderings, rows
+from .oracle_cases import BENT, CASES, FACTOR, RADII, D, Reorderings, ellipsoid, row_factor, rows
 from .orbit_cases import ORBIT_CASES
 from .test_check_oracle import Faulty
 
@@ -85,6 +87,17 @@ def test_graded_support_is_the_maximum_over_grades(case, size):
         for row in zip(X, y, map(cp.Constant, V), cost, strict=True)
     ]
     reached = row_dots(answer.points, V, each) + cost * answer.rho
+    np.testing.assert_allclose(reached, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_grades_follow_the_factor_of_each_row():
+    X, y = rows(3)
+    V, assign = np.random.default_rng(3).standard_normal((2, D)), np.arange(len(X)) % 2
+    cost = np.linspace(0.0, 3.0, len(X))
+    answer = Ellipsoid(row_factor, 0.3).discounted(BENT).support(X, V, assign, cost)
+    most = ellipsoid(row_factor, 0.3, BENT)
+    wanted = [most(*row).value for row in zip(X, y, map(cp.Constant, V[assign]), cost, strict=True)]
+    reached = row_dots(answer.points, V, assign) + cost * answer.rho
     np.testing.assert_allclose(reached, wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -287,11 +300,42 @@ class Loose(InvarianceOracle):
         return Support(answer.points, row_dots(answer.points, V, assign) + 1.0)
 
 
+class LooseEdits(Loose):
+    """Such boxes by a number of edits, with grades."""
+
+    def counted(self):
+        return CountedChanges(2, lambda number: Loose(0.5 * number), [1.0, 0.5, 0.25])
+
+
+class TestBounds:
+    """Bounds of inexact parts, which are too large by 1, include the costs."""
+
+    X, V = rows(4)[0], np.ones((1, D))
+    assign, cost = np.zeros(len(X), dtype=int), np.linspace(0.0, 2.0, len(X))
+
+    def test_rows_without_grades_have_the_whole_cost(self):
+        oracle, y = Loose(0.5) | Box(0.1).discounted(0.5), np.arange(len(self.X)) % 2
+        wanted = self.X.sum(axis=1) + 0.5 * D + 1.0 + self.cost
+        upper = oracle.support(self.X, self.V, self.assign, self.cost).upper
+        np.testing.assert_allclose(upper, wanted)
+        bound = oracle.only_for(1).bind(self.X, y)
+        upper = bound.support(ALL_ROWS, self.V, self.assign, self.cost).upper
+        np.testing.assert_allclose(upper, np.where(y == 1, wanted, self.X.sum(axis=1) + self.cost))
+
+    def test_budgets_add_the_cost_at_the_grade_of_all_edits(self):
+        scenarios = Budget(LooseEdits(1.0)).bind(self.X).scenarios()
+        for levels, grade in zip(scenarios, [1.0, 0.5, 0.25], strict=True):
+            for number, level in enumerate(levels):
+                upper = level.support(ALL_ROWS, self.V, self.assign, self.cost).upper
+                wanted = self.X.sum(axis=1) + 0.5 * number * D + 1.0 + grade * self.cost
+                np.testing.assert_allclose(upper, wanted)
+
+
 TWO = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([-1.0, 1.0]))
 THREE = LabelFunctions.one_each(3)
 
 
-def asked(case, functions, slack=False, seed=0, **more):
+def asked(case, functions, slack=False, seed=0, dtype=np.float64, **more):
     """Return a bound oracle and a query for its rows."""
     X, y = rows(3)
     rng = np.random.default_rng(seed)
@@ -302,7 +346,7 @@ def asked(case, functions, slack=False, seed=0, **more):
     weights = rng.standard_normal((functions.n_outputs, D))
     constants = rng.standard_normal(functions.n_outputs)
     competitors = Competitors(functions, codes, costs, slack)
-    return bind(case.oracle, X, y), Query(weights, constants, competitors, **more)
+    return bind(case.oracle, X.astype(dtype), y), Query(weights, constants, competitors, **more)
 
 
 def heights(question, points, labels):
@@ -352,6 +396,25 @@ def test_answers_without_points_have_the_same_values(case):
     np.testing.assert_allclose(alone.gains, whole.gains, atol=1e-9)
     assert np.all((alone.rounding > 0) == (np.arange(2) != question.competitors.codes[:, None]))
     assert np.all(alone.rounding < 1e-10)
+    at_points = bound.worst(ALL_ROWS, asked(case, TWO, rounding=True)[1]).rounding
+    assert np.all(alone.rounding >= at_points * (1.0 - 1e-12))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rounding_is_at_least_the_error_of_products(case, dtype):
+    bound, question = asked(case, THREE, dtype=dtype, rounding=True)
+    worst, codes = bound.worst(ALL_ROWS, question), question.competitors.codes
+    sizes, added = np.abs(question.weights), np.abs(question.constants)
+    for shift in (1, 2):
+        labels = (codes + shift) % 3
+        points = np.abs(dense(worst.points(labels).points))
+        # The sums of the absolute terms of both scores.
+        terms = (
+            np.einsum("nd,nd->n", points, sizes[labels] + sizes[codes]) + added[labels] + added[codes]
+        )
+        least = (D + 1) * np.finfo(dtype).eps * terms
+        assert np.all(worst.rounding[np.arange(len(codes)), labels] >= least)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.oracle.graded], ids=str)
