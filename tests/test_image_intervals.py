@@ -204,6 +204,24 @@ def test_a_score_that_hardly_depends_on_the_angle_is_bounded():
         assert answer.upper[0] >= np.max(members @ V[0])
 
 
+def test_a_sharp_peak_in_the_middle_of_an_arc_is_found():
+    """Scores next to the unperturbed image and to half a turn are nearly equal."""
+    X, V = np.array([[1.0, 1.0, 1.0, 1.0, 0.999, 0.999, 0.999]]), np.eye(7)[[5]]
+    oracle = Rotations(interval=(80, 280), shape=(1, 7), resolution=2)
+    answer = oracle.support(X, V, np.zeros(1, dtype=int))
+    assert answer.upper[0] >= X[0, ::-1] @ V[0]
+    np.testing.assert_allclose(answer.points @ V[0], X[:, ::-1] @ V[0], rtol=1e-12)
+
+
+def test_scores_that_bend_more_and_more_along_an_arc_are_bounded():
+    X = np.array([[0.0, 0.0, 2.0, 1.0, 1.0, -1.0, -2.0, 1.0, 2.0]])
+    V = np.array([[0.0, -1.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
+    oracle = Rotations(interval=(-39.2, 50), shape=(3, 3), resolution=2)
+    answer = oracle.support(X, V, np.zeros(1, dtype=int))
+    members = members_at(oracle, X, np.linspace(-39.2, 50, 2001))[0]
+    assert np.max(members @ V[0]) <= answer.upper[0]
+
+
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e8])
 def test_upper_bounds_include_rounding_errors(outlier):
     """A shift by 3 turns the row by less than what rounding of the outlier hides."""

@@ -201,9 +201,9 @@ def test_adjoint_is_the_transpose(sides, value, order, fill, seed):
         np.testing.assert_allclose(oracle.changes(X).scores(ALL_ROWS, V), wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
-def test_support_is_the_best_image_for_few_and_many_directions(oracle):
-    oracle = with_params(oracle, shape=(4, 7, 2))
+@pytest.mark.parametrize(("oracle", "fill"), each_once(FAMILIES, ["zero", 255.0]), ids=str)
+def test_support_is_the_best_image_for_few_and_many_directions(oracle, fill):
+    oracle = with_params(oracle, shape=(4, 7, 2), fill=fill)
     X = images((4, 7, 2), n=40)
     orbit, rng = oracle.orbit(X), np.random.default_rng(3)
     grades, cost = np.r_[1.0, rng.random(orbit.shape[1] - 1)], rng.uniform(0, 1e4, len(X))
@@ -314,6 +314,23 @@ def test_the_mesh_bounds_the_distance_of_every_image(oracle, fill):
             assert mesh[i] <= 12 * apart.max()
     for order in (0, 3):
         assert np.all(with_params(this, order=order).changes(X).mesh() == np.inf)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Rotations(interval=(-10, 10), shape=(1, 9), resolution=2),
+        Rotations(interval=(-10, 10), shape=(9, 1), resolution=2),
+        Rotations(interval=(0, 720), shape=(4, 10), resolution=2, fill="nearest"),
+    ],
+    ids=repr,
+)
+def test_the_mesh_bounds_images_on_long_arcs(oracle):
+    half = np.indices(oracle.shape)[1] < oracle.shape[1] / 2
+    X = 255.0 * np.stack([np.ones(oracle.shape), half]).reshape(2, -1)
+    cover, members = oracle.changes(X), members_at(oracle, X, dense_values(oracle))
+    apart = np.linalg.norm(members[:, :, None] - cover.members()[:, None], axis=3).min(axis=2)
+    assert np.all(apart.max(axis=1) <= cover.mesh() + 1e-9)
 
 
 def values_of(oracle, drawn, x):
