@@ -222,6 +222,17 @@ def test_scores_that_bend_more_and_more_along_an_arc_are_bounded():
     assert np.max(members @ V[0]) <= answer.upper[0]
 
 
+def test_no_angle_next_to_a_quarter_turn_exceeds_the_bound():
+    """Sources of pixels are near lines of the grid, and the score is nearly constant."""
+    X = np.array([[1.0, 0.0, -2.0, 1.0, 2.0, 1.0, 1.0, 2.0, 1.0]])
+    V = np.array([[0.0, -1.0, 1.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0]])
+    oracle = Rotations(interval=(-120, 60), shape=(3, 3))
+    answer = oracle.support(X, V, np.zeros(1, dtype=int))
+    assert_exact(answer, X, V, np.zeros(1, dtype=int))
+    members = members_at(oracle, X, -90.0 + np.linspace(-0.01, 0.01, 2001))[0]
+    assert np.max(members @ V[0]) <= answer.upper[0]
+
+
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e8])
 def test_upper_bounds_include_rounding_errors(outlier):
     """A shift by 3 turns the row by less than what rounding of the outlier hides."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...utils.jit import njit
 from ...utils.matrices import contiguous_read_only, in_threads
-from .image_maps import ImageShape, places_beyond, sources_of
+from .image_maps import ImageShape, places_beyond, rounding_of_sources, sources_of
 
 # Largest coordinate of a source in pixels, in absolute value. The rounding errors of larger ones are too
 # large.
@@ -130,7 +130,8 @@ def furthest(
     in_threads(search, len(X), 40 * len(X) * len(motion.edges) * shape.size)
     # At a distance of `slack` from its cell, a polynomial differs by four times that distance.
     units = _ROUNDING + (_ROUNDING_PER_PIXEL + 4.0 * _SLACK) * far
-    return places, upper + eps * units * scales
+    # Rounding of a source changes its pixel by at most twice the largest value along each axis.
+    return places, upper + (eps * units + 4.0 * rounding_of_sources(shape)) * scales
 
 
 @njit(cache=True, nogil=True)

@@ -30,6 +30,9 @@ ORDERS = (0, 1, 3)
 CHANNELS_OF_A_TUPLE = 4
 # Number of output pixels whose weights are computed at a time.
 PIXELS_AT_ONCE = 2**13
+# A source this close to a multiple of 1/2 is rounded; in units of eps times height plus width. Larger
+# distances would make images better than the maxima in `image_intervals`.
+_NEAR = 4.0
 _SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
 
 
@@ -283,15 +286,22 @@ def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
     return np.where(k < length, k, 2 * length - 1 - k)
 
 
-def _axis_weights(t: np.ndarray, length: int, order: int, fill: int) -> tuple[np.ndarray, np.ndarray]:
+def rounding_of_sources(shape: ImageShape) -> float:
+    """Return the distance from multiples of 1/2 at which sources are rounded, in pixels."""
+    return _NEAR * float(np.finfo(np.float64).eps) * (shape.height + shape.width)
+
+
+def _axis_weights(
+    t: np.ndarray, length: int, order: int, fill: int, near: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels along an axis and their weights for sources at t, both (order + 1, ...).
 
-    Weights of the background are 0.
+    Sources at most `near` from multiples of 1/2 are rounded. Weights of the background are 0.
     """
     # Coordinates near multiples of 1/2 are rounded. Rotations by 90 degrees and shifts by whole pixels
     # are then exact, and ties between pixels are broken in the same way.
     halves = np.floor(2.0 * t + 0.5)
-    t = np.where(np.abs(2.0 * t - halves) < 2e-9, 0.5 * halves, t)
+    t = np.where(np.abs(t - 0.5 * halves) <= near, 0.5 * halves, t)
     first = np.floor(t + 0.5) if order == 0 else np.floor(t)
     u = t - first
     if order == 0:
@@ -330,8 +340,9 @@ def _warp_weights(
     m = warps[:, :, None]
     source_row = m[:, 0] * r + m[:, 1] * c + m[:, 4] + middle_row
     source_column = m[:, 2] * r + m[:, 3] * c + m[:, 5] + middle_column
-    rows, down = _axis_weights(source_row, shape.height, order, fill)
-    columns, across = _axis_weights(source_column, shape.width, order, fill)
+    near = rounding_of_sources(shape)
+    rows, down = _axis_weights(source_row, shape.height, order, fill, near)
+    columns, across = _axis_weights(source_column, shape.width, order, fill, near)
     # Pixels are the last axis, since it is the longest.
     weights = (down[:, None] * across).reshape((order + 1) ** 2, *source_row.shape)
     places = (rows[:, None] * shape.width + columns).reshape(weights.shape)
