@@ -54,8 +54,8 @@ def labels_worst_change(
     parts, moved, wrong = [], [], []
     for blocks, search, sizes in _searches(space, f, oracle, labels, X, pairwise):
         worst = search.worst(other=True)
-        reached, rows = worst.gains, take(X, blocks)
-        rounding = _rounding(search, rows, np.maximum(sizes, worst.sizes))
+        reached = worst.gains
+        rounding = _rounding(search, take(X, blocks), np.maximum(sizes, worst.sizes))
         place = space.points(worst.points)
         if np.any(worst.upper > reached + SAME * rounding):
             # Another label set may score more at the point found.
@@ -63,7 +63,7 @@ def labels_worst_change(
             own = scores.reshape(-1, 1), labels, codes, pairwise, layout.take(blocks)
             reached = np.maximum(reached, -margins_at(*own)[0])
         parts.append(WorstChange(-reached, -np.maximum(worst.upper, reached), rounding, None))
-        twice = 2.0 * _rounding(search, rows, sizes)
+        twice = 2.0 * rounding
         most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
         if not oracle.finite:
             # For a list, predictions are known, and the reference has no effect. Otherwise, use the
