@@ -259,6 +259,23 @@ def test_characters_count_the_blank_before_deleted_last_tokens():
     assert not certificate.correct[0]
 
 
+@pytest.mark.parametrize("most", [1, 4, 6])
+def test_deletions_may_create_the_same_n_gram_several_times(most):
+    # Each deletion of "xx" creates another "aa bb". The square of its count makes the row longer.
+    names = ["aa bb", *(f"p{number} q{number}" for number in range(20))]
+    text = " ".join(["aa xx bb"] * most + names[1:])
+    union = make_union(
+        TfidfVectorizer(use_idf=False, ngram_range=(2, 2), vocabulary=names),
+        CountVectorizer(analyzer="char_wb", vocabulary=["!"]),
+    )
+    model = make_pipeline(union, clone(SVM)).fit([text, "aa bb"], ["ham", "spam"])
+    svc = model[-1]
+    svc.coef_, svc.intercept_ = np.append(0.0, -np.ones(21))[None], np.zeros(1)
+    certificate = certify(model, TokenEdits("drop", most), [text], ["ham"])
+    (reached,) = -model.decision_function([text.replace("xx ", "")])
+    assert certificate.margins[0] <= reached < -model.decision_function([text])[0]
+
+
 def test_bounds_of_one_deleted_token_are_tight_without_a_norm():
     texts, y = texts_and_labels()
     words = CountVectorizer(analyzer="char_wb", ngram_range=(2, 3))

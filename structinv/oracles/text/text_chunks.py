@@ -154,8 +154,7 @@ class ChunkRatios(BoundedRatios):
         self, rows: np.ndarray, V: np.ndarray, slopes: np.ndarray, assign: np.ndarray
     ) -> Iterator[tuple[np.ndarray, list[tuple[PlacedEdits, str]]]]:
         inner, crossing = self._occurrences
-        n_created = int(self._of_tokens.max()) * self.most if self._of_tokens.nnz else 0
-        created, removed = self.gains(V, slopes, n_created)
+        created, removed = self.gains(V, slopes, self._most_created * self.most)
         text = self.documents.take(rows)
         places, owners = ranges(self.documents.starts[rows], np.diff(text.starts))
         scores = np.empty(len(owners))
@@ -212,6 +211,14 @@ class ChunkRatios(BoundedRatios):
         if self.edit != "drop":
             listed.append((PlacedEdits.at(most * (best > 0), np.zeros_like(spots), inserted), "add"))
         yield either.sum(axis=1), listed
+
+    @cached_property
+    def _most_created(self) -> int:
+        """Largest number of occurrences of one feature that an edit creates."""
+        if self.reader.crosses:
+            # An n-gram may contain the place of a deleted token in n - 1 ways.
+            return int(self.reader.orders.max(initial=1)) - 1
+        return int(self._of_tokens.max()) if self._of_tokens.nnz else 0
 
     def _credit(self, created: np.ndarray) -> float:
         """Bound the gain of the n-grams that appear where tokens are deleted."""
