@@ -106,6 +106,18 @@ def test_stored_zeros_and_duplicate_entries_are_summed():
     assert X.nnz == 4
 
 
+@every_oracle
+def test_stored_zeros_are_absent_words(name):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((8, 6)), 1) * (rng.random((8, 6)) < 0.5)
+    stored = sp.csr_matrix((X.ravel(), np.tile(np.arange(6), 8), np.arange(0, 49, 6)), X.shape)
+    V, assign = rng.standard_normal((8, 6)), np.arange(8)
+    best = [best_of_all(name, x, v) for x, v in zip(X, V, strict=True)]
+    answer = ALL[name][0].bind(stored).support(ALL_ROWS, V, assign)
+    np.testing.assert_allclose(answer.maxima()[0], best, atol=1e-12)
+    np.testing.assert_allclose(row_dots(answer.points, V, assign), best, atol=1e-12)
+
+
 @pytest.mark.parametrize("oracle", [FDrop(1), FScale(70, 0.5, 2.0), FEdit(5, add=0.3)], ids=str)
 def test_results_do_not_depend_on_threads(oracle, monkeypatch):
     X, V, assign = counts()
