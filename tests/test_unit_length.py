@@ -116,6 +116,20 @@ def test_bounds_and_points_agree_with_an_enumeration(kind, norm, K):
         assert upper <= 0 or wanted >= -1e-9 * size
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_additions_of_large_values_bring_a_product_below_zero_closest_to_zero(seed):
+    """The gains of such additions grow with their squares, and not in the order of the weights."""
+    rng = np.random.default_rng(seed)
+    values, x, v = np.r_[1.0, rng.uniform(2.0, 6.0, 6)], np.zeros(7), rng.uniform(0.0, 0.02, 7)
+    x[0], v[0] = 1.0, -1.0
+    answer = UnitLength(FAdd(1, values)).support(x[None], v[None], np.zeros(1, dtype=int))
+    Z = x + np.diag(values)[1:]
+    wanted = (Z @ v / np.linalg.norm(Z, axis=1)).max()
+    assert wanted < 0
+    assert answer.upper[0] >= wanted - 1e-12
+    assert answer.points[0] @ v == pytest.approx(wanted, abs=1e-9)
+
+
 @every_kind
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_oracles_of_unit_length_fulfill_the_requirements(kind, norm):
