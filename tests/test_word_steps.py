@@ -1,5 +1,7 @@
 """Dual state of oracles that add features and rescale those of a row, against the program itself."""
 
+import copy
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -11,7 +13,22 @@ from structinv import InvariantLinearSVC
 from structinv.dual import dual_state, refusals
 from structinv.dual.addition_shares import share_out
 from structinv.dual.addition_state import AdditionState
-from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, added_words, settle, weights_of
+from structinv.dual.addition_steps import (
+    BUDGET,
+    CURVE,
+    FULL,
+    GAIN,
+    HELD,
+    MISSED,
+    MISSED_SQUARES,
+    SQUARES,
+    SUMS,
+    THRESHOLD,
+    TOTAL,
+    added_words,
+    settle,
+    weights_of,
+)
 from structinv.dual.edit_state import EditState
 from structinv.losses import Logistic, SquaredHinge
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
@@ -58,6 +75,7 @@ ADDED = {
     "allowed": FAdd(2, 1.5, allowed=EVENS).only_for(0),
     "present": FAdd(4, VALUES, present=True).only_for(1),
     "many": FAdd(25).only_for(1),
+    "many, values": FAdd(25, VALUES).only_for(1),
 }
 EDITED = {
     "edited": FEdit(2, add=0.3),
@@ -157,6 +175,147 @@ def test_the_state_is_a_sum_of_planes_after_every_sweep(name, loss):
         shares = np.divide(moved, units, out=np.zeros_like(moved), where=np.abs(moved) > 1e-10)
         assert np.all((shares >= -1e-9) & (shares <= 1 + 1e-9))
         assert np.all(shares.sum(axis=1) <= edits.max_changes * changed[blocks] + 1e-8)
+
+
+def settled(name, loss="hinge", sweeps=3, weights=0.5):
+    """A state after some sweeps, and its part of f without what the rows add together."""
+    problem = objective(ORACLES[name], loss, weights=weights)
+    state, f = state_of(problem), problem.space.zeros()
+    for _ in range(sweeps):
+        state.sweep(f)
+        f = state.combination()
+    assert state.rest is None
+    u, state.least, state.cautious = state._of_rows(), 0.0, False
+    state._count()
+    state._settle(u)
+    return state, u
+
+
+def left_over(state):
+    """What each row may still add: of one feature, and of all."""
+    budgets = state.edits.max_changes * state.taus
+    if isinstance(state, EditState):
+        delta = np.abs(state.variables.delta)
+        units = np.where(state.variables.delta < 0, state.moves.drop, state.moves.grow)
+        spent = np.divide(delta, units, out=np.zeros_like(delta), where=delta > 0)
+        of_rows = sp.csr_matrix((spent, state.X.indices, state.X.indptr), state.X.shape)
+        budgets = budgets - of_rows.sum(axis=1).A1
+    weights = state.losses.weights
+    return weights * np.minimum(state.taus, budgets), weights * budgets
+
+
+def assert_sums_over_rows(state):
+    has, (amounts, budgets) = state.X.toarray() != 0, left_over(state)
+    for side, sign in enumerate([1.0, -1.0]):
+        mine = state.edits.changed & (state.losses.signs == sign)
+        if np.any(mine):
+            sums, own = state.sides[side], amounts[mine] @ has[mine]
+            assert sums[TOTAL] == pytest.approx(amounts[mine].sum(), rel=1e-9, abs=1e-12)
+            assert sums[BUDGET] == pytest.approx(budgets[mine].sum(), rel=1e-9, abs=1e-9)
+            wanted = 0.0 if state.edits.present else own
+            np.testing.assert_allclose(state.added.own[side], wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_steps_keep_the_sums_over_rows_and_features(name):
+    state, u = settled(name)
+    for _ in range(3):
+        state._sweep_rows(u, np.random.default_rng(0).permutation(state.rows))
+        assert_sums_over_rows(state)
+        for side, sign in enumerate([1, -1]):
+            place, a, own = state.added.place * sign, state.edits.value, state.added.own[side]
+            held, full = place == 1, place == 2
+            sums, gains = state.sides[side], -sign * a * u[:WORDS]
+            wanted = {
+                HELD: np.sum(gains[held] / a[held] ** 2),
+                CURVE: np.sum(1 / a[held] ** 2),
+                FULL: full.sum(),
+                MISSED: own[full].sum(),
+            }
+            if isinstance(state, AdditionState) and not isinstance(state, EditState):
+                wanted[GAIN] = gains[full].sum()
+                wanted[SQUARES] = np.sum(a[full] ** 2)
+                wanted[MISSED_SQUARES] = own[full] @ a[full] ** 2
+            for number, value in wanted.items():
+                assert sums[number] == pytest.approx(value, rel=1e-8, abs=1e-9), number
+        state._settle(u)
+
+
+def worst_depths(state, w, b):
+    """Minus the worst margin of each row: held features have the gain of the threshold, any number."""
+    X, depths, K = state.X.toarray(), [], state.edits.max_changes
+    for x, s, changed in zip(X, state.losses.signs, state.edits.changed, strict=True):
+        depths.append(-s * (x @ w + b))
+        if not changed:
+            continue
+        side = 0 if s > 0 else 1
+        threshold = state.sides[side, THRESHOLD]
+        free = (state.added.place * s == 2) & ((x == 0) | state.edits.present)
+        gains = -s * state.edits.value[free] * w[free]
+        if isinstance(state, EditState):
+            own = s * x * w
+            own = np.maximum(state.moves.drop * own, -state.moves.grow * own)
+            every = np.concatenate([gains, own, np.full(K, threshold)])
+            depths[-1] += np.sort(every)[-K:].sum()
+        else:
+            depths[-1] += K * threshold + np.sum(gains - threshold)
+    return np.array(depths)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
+)
+def test_gaps_of_rows_add_up_to_the_gap_over_what_all_add(name, loss):
+    state, u = settled(name, loss)
+    w = state._weights(u)
+    depths = worst_depths(state, w[:WORDS], w[WORDS])
+    short = np.maximum(0.0, 1.0 + depths)
+    losses = {"hinge": short, "squared_hinge": short**2, "logistic": np.logaddexp(0.0, depths)}[loss]
+    gaps = np.zeros(len(depths))
+    for row in state.rows:
+        fresh = copy.deepcopy(state)
+        fresh._sweep_rows(u.copy(), np.array([row]))
+        gaps[row] = fresh.gaps[row]
+    upper = 0.5 * w @ w + state.losses.weights @ losses
+    assert gaps.sum() == pytest.approx(upper - state._dual_at(u), rel=1e-8, abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "loss"), [(n, loss) for n in ADDED for loss in LOSSES])
+def test_a_step_on_a_row_leaves_no_gap_while_features_keep_their_state(name, loss):
+    state, u = settled(name, loss)
+    n_kept = 0
+    for row in state.rows:
+        fresh, v = copy.deepcopy(state), u.copy()
+        fresh._sweep_rows(v, np.array([row]))
+        fresh._settle(v)
+        if np.array_equal(fresh.added.place, state.added.place):
+            n_kept += 1
+            fresh._sweep_rows(v, np.array([row]))
+            assert fresh.gaps[row] <= 1e-9
+    assert n_kept > 0
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_sums_follow_a_fraction_of_steps_that_lower_the_dual(name, monkeypatch):
+    state, u = settled(name, sweeps=20)
+    state.dual = before = state._dual_at(u)
+
+    def sweep_too_far(f, order):
+        state.taus[:] = np.where(state.taus > 0.5, 0.0, 1.0)
+        if isinstance(state, EditState):
+            state.n_moved = len(state.variables.delta)
+            state.variables.moved[:] = np.arange(state.n_moved)
+            state.variables.before[:] = state.variables.delta
+            state.variables.delta[:] = state.variables.spent[:] = 0.0
+        f[:] = state._of_rows()
+        state._count()
+
+    monkeypatch.setattr(state, "_sweep_rows", sweep_too_far)
+    state._step(u, state.rows, True)
+    assert state.cautious
+    np.testing.assert_allclose(u, state._of_rows(), atol=1e-10)
+    assert_sums_over_rows(state)
+    assert state.dual >= before - 1e-2 * abs(before)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
