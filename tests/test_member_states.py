@@ -13,6 +13,7 @@ from structinv.dual.base import never
 from structinv.dual.case import Case
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
+from structinv.dual.member_steps import ActiveMembers, member_losses
 from structinv.kernels import Gaussian
 from structinv.oracles import Identity
 from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
@@ -134,6 +135,76 @@ def test_solutions_are_a_warm_start(setting, solver):
     if isinstance(solver, FrankWolfe):
         assert again.iterations == 0
         assert again.dual >= first.dual - 1e-9 * abs(first.dual)
+
+
+@every_setting
+def test_steps_between_sparse_members_are_those_of_dense_ones(setting):
+    rng = np.random.default_rng(0)
+    problem = objective(SOME.oracle, setting)
+    # Rows of several members, of one, and of none; each member has features of its own.
+    start = np.cumsum([0, 4, 1, 0, 3, 5, 2, 1, 0, 4])
+    n_rows, n_members, n_labels = 9, start[-1], 2 if setting.n_outputs == 1 else setting.n_outputs
+    points = rng.standard_normal((n_members, D)) * (rng.random((n_members, D)) < 0.4)
+    competitors = problem.terms[0].bound_structure.competitors(np.arange(n_rows))
+    losses = member_losses(competitors, rng.uniform(0.5, 1.0, n_members), problem.weights)
+    found = []
+    for made in (points, sp.csr_matrix(points)):
+        f, alphas, gaps = problem.space.zeros(), np.zeros((n_members, n_labels)), []
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(n_rows)
+            members_of_rows = ActiveMembers(made, start)
+            for _ in range(2):
+                table = problem.space.table(f)
+                gaps.append(members_of_rows.ascend(table, order, losses, alphas))
+        found.append((f, alphas, np.array(gaps)))
+    assert np.any(found[0][1] > 0)
+    for dense, of_sparse in zip(*found, strict=True):
+        np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-12)
+
+
+def all_active(problem, epsilon=0.0):
+    """A state in which all members and labels have a dual variable, and its part of f."""
+    state, rows = state_of(problem, epsilon=epsilon), np.arange(9)
+    codes = problem.terms[0].bound_structure.codes
+    wrong = np.arange(state.n_labels) != codes[:, None]
+    owners, members_of, labels = np.nonzero(np.repeat(wrong[:, None], state.size, axis=1))
+    alphas = np.random.default_rng(0).uniform(0.1, 1.0, len(owners)) / (state.size * state.n_labels)
+    state._store(rows, state._gathered(rows, owners, members_of, labels, alphas))
+    return state, state.combination()
+
+
+def gap_of(problem, state, f):
+    return problem.value(f).upper - state.offset + 0.5 * problem.space.dot(f, f)
+
+
+@every_setting
+@pytest.mark.parametrize("name", ["discounted-only_for", "only_for-discounted", "discounted-member"])
+def test_gaps_of_rows_are_those_of_their_own_grades(name, setting):
+    # Rows of one label have grades, and those of another have none.
+    problem, rows = objective(ORBIT_CASE[name].oracle, setting), np.arange(9)
+    state, f = all_active(problem)
+    found = state._score_members(f, rows, np.zeros(9, dtype=int))
+    assert found.sum() == pytest.approx(gap_of(problem, state, f), rel=1e-9)
+    # All members are active, so that steps between them start at the same gap.
+    block = state._active_block(rows, np.full(9, -1))
+    points = ActiveMembers(state._points(block.rows, block.members), block.start)
+    before = [state._ascend(f.copy(), rows, block, points, np.array([row]))[row] for row in rows]
+    np.testing.assert_allclose(before, found, rtol=1e-9, atol=1e-12)
+
+
+@every_setting
+@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+def test_a_converged_state_has_the_gap_of_its_plane_tol(setting, epsilon):
+    # Steps between many active members may lower some of them far below the others.
+    problem = objective(ORBIT_CASE["shrinkings"].oracle, setting, factor=10.0)
+    state, f = all_active(problem, epsilon)
+    sweeps = 0
+    while not state.converged:
+        state.sweep(f)
+        sweeps += 1
+        assert sweeps < 500
+    allowed = epsilon * problem.weights.sum()
+    assert gap_of(problem, state, f) <= 1.02 * allowed
 
 
 def test_members_and_labels_that_do_not_exist_are_left_out():
