@@ -239,6 +239,22 @@ def test_gaps_of_rows_before_their_steps_add_up_to_the_gap(name):
     assert state.gaps[0] <= 1e-9
 
 
+@pytest.mark.parametrize(
+    "name", ["rows-identity", "rows-sparse", "rows-box-radii", "rows-slack", "slopes", "tube"]
+)
+def test_a_step_on_a_row_leaves_it_without_a_gap(name):
+    problem, _ = STATES[name].make()
+    state, f = swept(problem, 1)
+    steps = np.zeros(len(problem.weights), dtype=bool)
+    for row in range(len(steps)):
+        order, before, g = np.array([row]), copy.deepcopy(state), f.copy()
+        before.visit(g, order, never, again=False)
+        steps[row] = not np.array_equal(f, g)
+        before.visit(g, order, never, again=False)
+        assert before.gaps[row] <= 1e-12 * (1.0 + problem.value(f).upper)
+    assert np.any(steps)
+
+
 @pytest.mark.parametrize("oracle", [FDrop(2), Box(RADII)], ids=repr)
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_rows_of_other_labels_take_the_steps_of_unperturbed_rows(oracle, label):
