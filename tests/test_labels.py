@@ -73,6 +73,20 @@ def test_gaps_are_the_loss_less_the_averaged_plane(name):
     assert gaps.sum() == pytest.approx(this.value(f).upper - dual, rel=1e-8, abs=1e-10)
 
 
+@pytest.mark.parametrize("every_label", [True, False])
+def test_a_step_on_an_unperturbed_row_leaves_no_gap(every_label):
+    # Few enough labels that all may join the active set in one update.
+    this = problem(CASES["identity"])
+    state, f = swept(this, 1)
+    for row in range(40):
+        before = state.offset - 0.5 * this.space.dot(f, f)
+        for _ in range(2):
+            state.visit(f, np.array([row]), never, again=not every_label)
+        after = state.offset - 0.5 * this.space.dot(f, f)
+        assert state.gaps[row] <= 1e-9
+        assert after >= before - 1e-12 * (1.0 + abs(before))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_sparse_rows_take_the_steps_of_dense_ones(name):
     (state, f), (other, g) = swept(problem(CASES[name])), swept(problem(CASES[name], dense=True))
