@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual import chain_state, dual_state, refusals
+from structinv.dual.base import never
 from structinv.dual.chain_state import ChainState
 from structinv.dual.chain_steps import score
 from structinv.dual.flow_state import FlowState
@@ -175,6 +176,24 @@ def test_sequences_with_many_labelings_take_few_sweeps():
     assert found.status is Status.CONVERGED
     assert found.iterations <= 45
     assert found.dual_variables[0]["labelings.counts"].mean() > 10
+
+
+def test_a_step_between_two_labels_of_a_single_row_leaves_no_gap():
+    X, y = rows(unseen=True)
+    layout = Layout.of_lengths(np.ones(len(y), dtype=int))
+    term = WorstCase(X, y, Identity(), Sequence(), 5.0, [0, 1], layout=layout)
+    space = ExplicitSpace(FEATURES, 2, n_pairwise=Sequence().n_pairwise(2))
+    state, f = state_of(Objective(space, [term])), space.zeros()
+    assert type(state) is FlowState
+    state.sweep(f)
+    moved = False
+    for _ in range(3):
+        for row in range(len(y)):
+            for _ in range(2):
+                state.visit(f, np.array([row]), never, again=True)
+                moved = moved or state.gaps[row] > 1e-3
+            assert state.gaps[row] <= 1e-9
+    assert moved
 
 
 def started(problem, solution):
