@@ -14,7 +14,7 @@ from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.dual import TABLE as STATES
 from structinv.dual import dual_state, refusals
 from structinv.dual.margin_state import MarginState
-from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value
+from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value, slope_ascent
 from structinv.dual.plane_cache import PlaneCache
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
@@ -118,6 +118,33 @@ def test_reaches_the_optimum(case, loss, name):
     assert_brackets(solution, best)
     assert solution.status is Status.CONVERGED
     assert solution.primal == pytest.approx(this.value(solution.f).upper, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_on_the_points_of_a_row_raise_the_dual_until_a_tenth_of_its_gap_is_left(loss):
+    kind, rng = KINDS[type(LOSSES[loss])], np.random.default_rng(0)
+    for size in [1, 2, 3, 6] * 10:
+        normals, weights = rng.standard_normal((size, 4)), rng.uniform(0.1, 3.0, 1)
+        gram, slopes = normals @ normals.T, rng.dirichlet(np.ones(size)) * rng.random()
+        order, start = np.arange(size), np.array([0, size])
+
+        def dual(slopes, normals=normals, c=weights[0]):
+            f = c * slopes @ normals
+            return -c * conjugate(kind, slopes.sum()) - 0.5 * f @ f
+
+        gaps, before = [], dual(slopes)
+        for _ in range(3):
+            gains = -weights[0] * gram @ slopes
+            gap = loss_value(kind, gains.max()) + conjugate(kind, slopes.sum()) - slopes @ gains
+            gaps.append(
+                slope_ascent(gram, gains, order, start, weights, slopes, kind, 0.0, max_passes=1)
+            )
+            assert gaps[-1] == pytest.approx(weights[0] * gap, abs=1e-9)
+            np.testing.assert_allclose(gains, -weights[0] * gram @ slopes, atol=1e-9)
+            assert dual(slopes) >= before - 1e-10
+            before = dual(slopes)
+        assert gaps[1] <= 0.1 * gaps[0] + 1e-10
+        assert slopes.min() >= 0.0
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
