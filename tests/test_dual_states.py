@@ -200,6 +200,17 @@ def test_variables_of_another_size_are_clipped_to_the_set(case):
     assert distance(this.space, f, g) < 1e-7
 
 
+@pytest.mark.parametrize(("oracle", "key"), [(FDrop(2), "words.counts"), (Box(RADII), "changes")])
+def test_rows_that_may_not_change_start_without_changes(oracle, key):
+    this, other = objective(oracle.only_for(1), factor=2.0), objective(oracle, factor=2.0)
+    earlier, f = swept(other, 10)
+    state, _ = started(this, earlier.arrays(), f)
+    unchanged = this.terms[0].bound_structure.codes != 1
+    assert np.any(earlier.arrays()[key][unchanged])
+    assert np.any(state.arrays()[key][~unchanged])
+    assert not np.any(state.arrays()[key][unchanged])
+
+
 @pytest.mark.parametrize("factor", [1e-3, 100.0])
 @pytest.mark.parametrize(
     ("case", "setting"),
