@@ -76,6 +76,7 @@ ADDED = {
     "present": FAdd(4, VALUES, present=True).only_for(1),
     "many": FAdd(25).only_for(1),
     "many, values": FAdd(25, VALUES).only_for(1),
+    "present, many": FAdd(20, 0.3 * VALUES, present=True).only_for(0),
 }
 EDITED = {
     "edited": FEdit(2, add=0.3),
