@@ -602,6 +602,6 @@ def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
 
 
 def all_of(parts: Sequence[Any], name: str) -> Any:
-    """Concatenate an attribute of several parts, or return None if they do not have it."""
+    """Concatenate an attribute of several parts, or return None without it."""
     values = [getattr(part, name) for part in parts]
     return None if values and values[0] is None else np.concatenate(values)

@@ -287,7 +287,7 @@ def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
 
 
 def rounding_of_sources(shape: ImageShape) -> float:
-    """Return the distance from multiples of 1/2 at which sources are rounded, in pixels."""
+    """Return how far from multiples of 1/2 sources are rounded, in pixels."""
     return _NEAR * float(np.finfo(np.float64).eps) * (shape.height + shape.width)
 
 
