@@ -30,7 +30,7 @@ def skyband(v, order, most, kept):
 
     Shapes: `v` (d,), `order` (n,), `kept` (n,).
     """
-    largest, n_kept = [-np.inf] * max(most, 1), 0
+    largest, n_kept = [-np.inf] * max(min(most, order.size), 1), 0
     for j in order:
         if v[j] > largest[0]:
             heapreplace(largest, v[j])
