@@ -116,7 +116,7 @@ def threshold_at(scores: np.ndarray, max_fpr: float) -> float:
 def detection_under_all_kinds(
     certificate_of: Callable[[InvarianceOracle], Certificate],
     oracle: InvarianceOracle,
-    own: Certificate,
+    certificate: Certificate,
     y: np.ndarray,
     classes: np.ndarray,
     rows: Matrix,
@@ -131,7 +131,7 @@ def detection_under_all_kinds(
         return None
     label, reason = positive_label(oracle, classes)
     positive = y == label
-    certificates = {_kind(oracle) or repr(oracle): own}
+    certificates = {_kind(oracle) or repr(oracle): certificate}
     with without_warnings_of_unknown_texts():
         unperturbed = certificate_of(without_edits(oracle))
         for each in other_kinds(oracle, label, rows):
