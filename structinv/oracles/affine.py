@@ -51,7 +51,7 @@ class _AffineOracle(InvarianceOracle):
 
     @abstractmethod
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Draw uniform members of U as an array of shape `size`; the last axis has length r."""
+        """Draw members of U as an array of shape `size`; the last axis has length r."""
 
     def _grade(
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
@@ -233,7 +233,6 @@ class Ellipsoid(FeatureParameters, _AffineOracle):
 
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         U = rng.standard_normal(size)
-        U *= rng.uniform(size=(*size[:-1], 1)) ** (1 / max(size[-1], 1))
         return self.radius * U / np.linalg.norm(U, axis=-1, keepdims=True)
 
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
