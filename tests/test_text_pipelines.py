@@ -259,6 +259,27 @@ def test_characters_count_the_blank_before_deleted_last_tokens():
     assert not certificate.correct[0]
 
 
+def test_deleted_last_tokens_may_remove_blanks_of_all_orders():
+    counts = CountVectorizer(analyzer="char", ngram_range=(1, 3), vocabulary=["a", " ", "a ", "aa "])
+    model = make_pipeline(counts, clone(SVM)).fit(["aa bb", "aa"], ["ham", "spam"])
+    svc = model[-1]
+    svc.coef_, svc.intercept_ = np.array([[10.0, -1.0, -1.0, -1.0]]), np.array([-18.5])
+    assert model.predict(["aa bb", "aa"]).tolist() == ["ham", "spam"]
+    assert not certify(model, TokenEdits("drop", 1), ["aa bb"], ["ham"]).correct[0]
+
+
+def test_texts_with_all_the_best_binary_features_gain_from_the_next_one():
+    words = CountVectorizer(
+        ngram_range=(1, 2), binary=True, vocabulary=["aa", "bb", "cc", "dd", "aa bb"]
+    )
+    model = make_pipeline(words, clone(SVM)).fit(["aa bb cc", "dd"], ["ham", "spam"])
+    svc = model[-1]
+    svc.coef_, svc.intercept_ = np.array([[4.0, 3.0, 2.0, 1.0, 0.0]]), np.array([-9.5])
+    assert model.predict(["aa bb cc", "aa bb cc dd"]).tolist() == ["ham", "spam"]
+    for edit in ("add", "edit"):
+        assert not certify(model, TokenEdits(edit, 1), ["aa bb cc"], ["ham"]).correct[0]
+
+
 @pytest.mark.parametrize("most", [1, 4, 6])
 def test_deletions_may_create_the_same_n_gram_several_times(most):
     # Each deletion of "xx" creates another "aa bb". The square of its count makes the row longer.
