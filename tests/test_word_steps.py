@@ -144,6 +144,17 @@ def test_weights_of_some_rows_may_be_zero(name, weight):
     assert found.primal == pytest.approx(optimum(ORACLES[name], weights=each), rel=1e-6)
 
 
+def test_features_stored_as_zeros_may_be_added():
+    X, y = rows()
+    stored = sp.csr_matrix((X.toarray().ravel(), np.tile(np.arange(30), 40), np.arange(41) * 30))
+    problem = objective(ORACLES["scaled"], weights=1.0, data=(stored, y))
+    assert problem.terms[0].bound.edits().rows.data.all()
+    found = solve(problem, FrankWolfe(), Gap(1e-3), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(optimum(ORACLES["scaled"], weights=1.0), rel=1e-3)
+    assert stored.nnz == 1200
+
+
 @pytest.mark.parametrize(
     ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
 )
