@@ -295,6 +295,35 @@ def test_bounds_are_tight_between_deletions_and_insertions(seed):
     assert found.upper[0] - found.values[0] < 1e-6
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("terms", ["counts", "binary", "sublinear"])
+def test_ratios_below_zero_agree_with_an_enumeration_of_counts(terms, norm):
+    rng, counts, p, most = np.random.default_rng(0), np.array([2, 1, 3, 1, 1]), 150, 4
+    own, d = len(counts), 8
+    V = -rng.uniform(0.5, 5.0, (p, d)) * np.where(
+        np.arange(d) < own, 1.0, rng.choice([-0.3, 0.3, 1.0], (p, 1))
+    )
+    normalization = Normalization(terms, norm, rng.uniform(1.0, 6.0, d))
+    plus, places = np.tile(counts, p), np.tile(np.arange(own), p)
+    words = CountedWords(np.arange(p + 1) * own, places, plus, 0 * plus, np.zeros(p, dtype=np.int64))
+    every, none = np.ones(d, dtype=bool), np.zeros(d, dtype=bool)
+    found = RatioSearch(words, normalization, "edit", most, every, none).worst(V, np.arange(p))
+    steps = np.vstack(
+        [np.zeros(d, dtype=np.int64), np.eye(d, dtype=np.int64), -np.eye(d, dtype=np.int64)]
+    )
+    edits = steps[:1]
+    for _ in range(most):
+        edits = np.unique((edits[:, None] + steps).reshape(-1, d), axis=0)
+    texts = edits + np.r_[counts, np.zeros(d - own, dtype=np.int64)]
+    values = normalization.values(texts[np.all(texts >= 0, axis=1)])
+    sizes = normalization.lengths(values) @ normalization.squares
+    sizes = np.sqrt(sizes) if norm == "l2" else sizes
+    wanted = (values @ V.T / sizes[:, None]).max(axis=0)
+    assert np.mean(wanted < 0) > 0.5
+    np.testing.assert_allclose(found.upper, wanted, rtol=1e-9)
+    np.testing.assert_allclose(found.values, wanted, rtol=1e-9)
+
+
 def test_words_that_are_deleted_and_inserted_again_are_unchanged():
     none = np.zeros(2, dtype=np.int64)
     words = CountedWords(np.array([0, 2]), np.array([3, 4]), np.ones(2, dtype=np.int64), none, none[:1])
