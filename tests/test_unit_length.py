@@ -324,6 +324,26 @@ def test_ratios_below_zero_agree_with_an_enumeration_of_counts(terms, norm):
     np.testing.assert_allclose(found.values, wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_words_to_insert_are_found_behind_all_those_of_a_text(sign):
+    # The words of the text are better than absent ones: shorter, or longer for scores below zero. Before
+    # them comes an absent word without use.
+    for own in range(12, 40):
+        scale = np.r_[np.full(own, 3.0), 3.0 - 0.1 * sign, 3.0 + sign * np.arange(1, 5) / 100]
+        v = np.r_[5.0 + np.arange(own) / 10, 0.001, 4.4 - np.arange(4) / 10]
+        if sign < 0:
+            v = np.r_[-50.0, -0.02 - np.arange(own - 1) / 1e4, -40.0, -0.05 - np.arange(4) / 1e2]
+        ones, d = np.ones(own, dtype=np.int64), len(v)
+        words = CountedWords(np.array([0, own]), np.arange(own), ones, 0 * ones, 0 * ones[:1])
+        every, none = np.ones(d, dtype=bool), np.zeros(d, dtype=bool)
+        search = RatioSearch(words, Normalization("binary", "l2", scale), "add", 2, every, none)
+        found = search.worst(v[None], np.zeros(1, dtype=np.int64))
+        texts = [[*range(own), *new] for n in range(3) for new in combinations(range(own, d), n)]
+        ratios = [v[text].sum() / np.linalg.norm(scale[text]) for text in texts]
+        np.testing.assert_allclose([found.values[0], found.upper[0]], max(ratios), rtol=1e-9)
+        assert len(texts[np.argmax(ratios)]) == own + 2
+
+
 def test_words_that_are_deleted_and_inserted_again_are_unchanged():
     none = np.zeros(2, dtype=np.int64)
     words = CountedWords(np.array([0, 2]), np.array([3, 4]), np.ones(2, dtype=np.int64), none, none[:1])
