@@ -305,6 +305,23 @@ def test_bounds_of_one_deleted_token_are_tight_without_a_norm():
     assert np.all(certificate.exact)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"lowercase": False}, {"strip_accents": "unicode"}, {"token_pattern": r"(?u)\b\w+\b"}],
+    ids=lambda options: next(iter(options)),
+)
+def test_vectorizers_may_read_letters_differently(options):
+    texts, y = ["Free a lunch", "free money", "see you", "a f\xfcr home"], ["ham", "spam", "ham", "spam"]
+    union = make_union(CountVectorizer(), CountVectorizer(**options))
+    model = make_pipeline(union, clone(SVM)).fit(texts, y)
+    for oracle in (TokenEdits("drop", 1), TokenEdits("edit", 1, ["Free", "f\xfcr"])):
+        for text, label in zip(texts, y, strict=True):
+            certificate = certify(model, oracle, [text], [label])
+            assert agrees(model, oracle, text, label, certificate, ["Free", "f\xfcr"], False)
+            (worst,) = worst_texts(model, oracle, [text], [label])
+            assert (model.predict([worst])[0] == label) == (certificate.attacked[0] > 0)
+
+
 def pairs(text):
     words = text.split()
     return list(map("_".join, itertools.pairwise(words)))
