@@ -6,7 +6,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from structinv.oracles import TokenEdits
 from structinv.oracles.text.text_chunks import Chunks
-from structinv.oracles.text.text_edits import ReadTexts
+from structinv.oracles.text.text_edits import STEPS, ReadTexts
 from structinv.oracles.text.text_phrases import Phrases
 from structinv.oracles.text.text_tokens import Words
 from structinv.oracles.text.vectorizers import normalization_of
@@ -72,3 +72,16 @@ def test_no_edited_text_exceeds_the_bound_of_any_direction(name, norm, terms):
             np.testing.assert_allclose(reached, found.values, atol=1e-10)
             if kind is Words and norm != "l2":
                 np.testing.assert_allclose(found.upper, wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("norm", [None, "l1", "l2"])
+def test_rounding_is_at_least_the_error_of_products(norm, dtype):
+    words = [f"w{number}" for number in range(100)]
+    vectorizer = TfidfVectorizer(norm=norm, dtype=dtype).fit([" ".join(words)])
+    for text in (" ".join(words), "w7"):
+        x = vectorizer.transform([text])
+        V, first = x.toarray().astype(float), np.zeros(1, dtype=int)
+        oracle = ReadTexts.of(vectorizer, [text]).oracle(TokenEdits("drop", 0))
+        bound = oracle.support(x, V, first).rounding(V, V, first, np.zeros(1))
+        assert bound >= (x.nnz + STEPS) * np.finfo(dtype).eps * np.sum(V * V)
