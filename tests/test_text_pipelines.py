@@ -268,6 +268,15 @@ def test_deleted_last_tokens_may_remove_blanks_of_all_orders():
     assert not certify(model, TokenEdits("drop", 1), ["aa bb"], ["ham"]).correct[0]
 
 
+def test_a_deleted_token_may_create_several_n_grams_of_one_order():
+    counts = CountVectorizer(analyzer="char", ngram_range=(4, 4), vocabulary=["aa a", "a aa", "a xx"])
+    model = make_pipeline(counts, clone(SVM)).fit(["aaaa xx aaaa", "aaaa aaaa"], ["ham", "spam"])
+    svc = model[-1]
+    svc.coef_, svc.intercept_ = np.array([[1.0, 1.0, 0.0]]), np.array([-1.5])
+    assert model.predict(["aaaa xx aaaa", "aaaa aaaa"]).tolist() == ["ham", "spam"]
+    assert not certify(model, TokenEdits("drop", 1), ["aaaa xx aaaa"], ["ham"]).correct[0]
+
+
 def test_texts_with_all_the_best_binary_features_gain_from_the_next_one():
     words = CountVectorizer(
         ngram_range=(1, 2), binary=True, vocabulary=["aa", "bb", "cc", "dd", "aa bb"]
