@@ -75,6 +75,7 @@ def test_no_edited_text_exceeds_the_bound_of_any_direction(name, norm, terms):
         assert np.all(found.values <= wanted + 1e-10), edits
         np.testing.assert_allclose(reached, found.values, atol=1e-10)
         if kind is Words and norm != "l2":
+            np.testing.assert_allclose(found.values, wanted, atol=1e-9)
             np.testing.assert_allclose(found.upper, wanted, atol=1e-9)
 
 
