@@ -6,12 +6,12 @@ import scipy.sparse as sp
 
 from structinv.dual.row_state import SlopeState
 from structinv.losses import Logistic, Squared, SquaredHinge
-from structinv.oracles import Box, FDrop, Identity
+from structinv.oracles import Box, FDrop, Identity, InvarianceOracle, Support
 from structinv.rows.sources import MatrixRows
 from structinv.solvers import FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import Objective, Penalty
+from structinv.terms import Objective, Penalty, WorstCase
 from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.terms.worst_case import WorstMargin
 
@@ -124,6 +124,37 @@ def test_the_primal_of_one_of_several_terms_is_used_only_if_better():
         best.append(int(np.argmin(values)))
     # Each point is the best at times.
     assert set(best) == {0, 1, 2}
+
+
+class Loose(InvarianceOracle):
+    """A box whose bounds are too high, the more so for long directions."""
+
+    def support(self, X, V, assign, cost=None):
+        points = X + 0.3 * np.sign(V)[assign]
+        upper = np.einsum("ij,ij->i", points, V[assign]) + 3.0 * np.linalg.norm(V, axis=1)[assign]
+        return Support(points, upper)
+
+
+def test_loose_bounds_do_not_decide_which_point_is_the_best():
+    rng = np.random.default_rng(3)
+    long = rng.standard_normal((40, 5)) * [1.0, 1.0, 1.0, 10.0, 30.0]
+    signs = np.sign(long[:, 0] + 0.3 * rng.standard_normal(40)).astype(int)
+    plain = WorstMargin(long, signs, Identity(), SquaredHinge(), 300.0)
+    short = rng.standard_normal((20, 5))
+    signs = np.sign(short[:, 1] + 0.3 * rng.standard_normal(20)).astype(int)
+    this = Objective(ExplicitSpace(5), [plain, WorstCase(short, signs, Loose(), Binary())])
+    solver, differ = FrankWolfe(), False
+    state = solver.init(this, np.random.default_rng(0))
+    for _ in range(25):
+        solver.step(this, state)
+        bounds = solver.bounds(this, state)
+        points = [state.f, *(part.primal for part in state.parts if part.primal is not None)]
+        values = [this.value(f) for f in points]
+        best = min(values, key=lambda value: value.attained)
+        assert bounds.attained == pytest.approx(best.attained, rel=1e-12)
+        assert bounds.upper == pytest.approx(best.upper, rel=1e-12)
+        differ |= best.upper > min(value.upper for value in values) * (1 + 1e-9)
+    assert differ
 
 
 @pytest.mark.parametrize("oracle", [Box(0.3), FDrop(2)], ids=str)

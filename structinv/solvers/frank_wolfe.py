@@ -103,7 +103,8 @@ class FrankWolfe(Solver):
             # `solve` computes the objective at these points.
             return Bounds(points[0], offset - half, others=tuple(points[1:]))
         found = [(*self._values(objective, state, point), point) for point in points]
-        upper, attained, better = min(found, key=lambda one: one[:2])
+        # As in `solve`: with loose upper bounds, the upper values would favor small functions.
+        upper, attained, better = min(found, key=lambda one: one[1::-1])
         return Bounds(better, offset - half, upper, attained)
 
     def _values(self, objective: Objective, state: FrankWolfeState, f: Element) -> tuple[float, float]:
