@@ -19,6 +19,7 @@ from structinv.oracles import (
     Rotations,
     Shared,
     Support,
+    Trajectory,
     Weighted,
     changes,
     check_oracle,
@@ -220,6 +221,26 @@ def test_take_selects_changes_in_order(oracle, size):
         if part.linear() is not None:
             close(part.linear().on(X).members(), members[:, numbers])
             close(part.linear().weights, wanted / np.sum(wanted))
+
+
+def test_a_selection_of_a_cover_has_no_smaller_gaps_than_it_tells():
+    X, _ = rows()
+    line, other = (Trajectory(function, 1, (-1.0, 1.0), 5) for function in (along(0), along(1)))
+    cover = line.changes(X)
+    chosen = cover.take([0, 2]), cover.take(range(cover.size)[::-1]), (line | other).changes(X)
+    t = np.linspace(-1.0, 1.0, 201)[:, None]
+    for listed, axes in zip((cover, *chosen), ([0], [0], [0], [0, 1]), strict=True):
+        members, mesh = listed.members(), listed.mesh()
+        for x, own, most in zip(X, members, mesh, strict=True):
+            dense = np.concatenate([x + t * np.eye(D)[axis] for axis in axes])
+            assert cdist(dense, own).min(axis=1).max() <= most + 1e-12
+        assert np.all(np.isfinite(mesh)) == (listed is not chosen[0])
+    # A selection of a complete list is complete.
+    assert not np.any(shrinkings.changes(X).take([0, 2]).mesh())
+
+
+def along(axis):
+    return lambda X: np.broadcast_to(np.eye(D)[[axis]], (len(X), 1, D))
 
 
 def test_scores_of_one_member_follow_the_rows():

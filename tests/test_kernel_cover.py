@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from structinv import InvariantSVC
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
-from structinv.oracles import Box, Changes, InvarianceOracle, Support
+from structinv.oracles import Box, Changes, FiniteOracle, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, solve
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.utils.matrices import ALL_ROWS
@@ -163,6 +164,52 @@ def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
             best = (kernel.matrix(members, atoms) @ g).max() + competitors.costs[i, label]
             reach = kernel.lipschitz() * norm * cover.mesh()[i] if setting.y[i] == 1 else 0.0
             assert worst.upper[i, label] == pytest.approx(best + reach, rel=1e-9, abs=1e-11)
+
+
+class Thinned(Line):
+    """A line whose list has few of the points of its grid."""
+
+    def changes(self, X, y=None):
+        return super().changes(X).take([0, 1, self.grid])
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
+def test_a_selection_of_a_cover_proves_nothing_about_the_rest(cache_mb):
+    line, kernel = Thinned(DIRECTION, grid=9), Gaussian(0.8)
+    this, f = line_function(kernel, SETTING["binary"], line, cache_mb=cache_mb)
+    term = this.terms[0]
+    competitors = term.bound_structure.competitors()
+    worst = this.space.worst(f, term.bound, ALL_ROWS, competitors)
+    members, listed = line.dense(term.bound.X), line.changes(term.bound.X).members()
+    true, own = (
+        leads(competitors, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
+        for z in (members, listed)
+    )
+    assert np.all(worst.gains >= own - 1e-12)
+    assert np.all(worst.upper >= true + competitors.costs - 1e-12)
+    slots = this.space.atoms.slots(worst.points(1 - competitors.codes).points)
+    rows, near = this.space.atoms.origins[slots].T
+    assert np.all(near < 3)
+    away = this.space.atoms.points(slots) - listed[rows, near]
+    assert np.all(np.linalg.norm(away, axis=1) <= 1.5 / 8 * np.linalg.norm(DIRECTION) + 1e-12)
+
+
+class Some(FiniteOracle):
+    """A list that is a selection of another."""
+
+    def orbit(self, X):
+        return self.changes(X).members()
+
+    def changes(self, X, y=None):
+        return Shrinkings().changes(X).take([0, 2])
+
+
+def test_support_vectors_have_the_numbers_of_a_selected_list():
+    X, y = SETTING["binary"].X, SETTING["binary"].y
+    model = InvariantSVC(Some(), kernel=Gaussian(0.8), solver="svmstruct", random_state=0).fit(X, y)
+    members = Some().orbit(X)[model.support_, model.support_members_]
+    np.testing.assert_array_equal(members, model.support_vectors_)
+    assert set(model.support_members_) == {0, 1}
 
 
 LINES = {

@@ -328,12 +328,11 @@ class Changes(ABC):
         Returns
         -------
         Changes
-            The selected perturbations.
+            The selected perturbations. If they omit members of a cover, their mesh is infinite.
         """
         chosen = np.asarray(numbers, dtype=np.intp)
         weights = self.weights[chosen] if weights is None else weights
-        whole, places = self.listed_in()
-        return SelectedChanges(whole, chosen if places is None else places[chosen], weights)
+        return SelectedChanges(self, chosen, weights)
 
     def weighted(self, weights: np.ndarray) -> Self:
         """Return the same list with other probabilities.
@@ -493,11 +492,15 @@ class SelectedChanges(Changes):
         grades = self.whole.grades(rows)
         return None if grades is None else grades[:, self.numbers]
 
-    def graded(self, rho: float | Sequence[float]) -> SelectedChanges:
-        return SelectedChanges(self.whole.graded(rho), self.numbers, self.weights)
+    def graded(self, rho: float | Sequence[float]) -> Self:
+        return type(self)(self.whole.graded(rho), self.numbers, self.weights)
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        return self.whole.mesh(rows)
+        mesh = self.whole.mesh(rows)
+        if len(np.unique(self.numbers)) < self.whole.size:
+            # A cover that lacks some of its members has larger gaps.
+            mesh = np.where(mesh > 0, np.inf, mesh)
+        return mesh
 
     def refine(self, rows: Rows, index: np.ndarray, score: Score) -> np.ndarray:
         return self.whole.refine(rows, self.numbers[index], score)

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..regions import Region
 from ..regions.base import RegionUnion
-from ..utils.matrices import Matrix, Rows
+from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .base import BoundOracle, InvarianceOracle, Support
-from .changes import Changes
+from .changes import Changes, SelectedChanges
 from .combinators import Pair, best_of
 from .combined_changes import UnionChanges
 from .listed_changes import changes_of, draws_of
@@ -110,4 +110,10 @@ class _BoundUnion(BoundOracle):
 
 def _perturbed(changes: Changes) -> Changes:
     """Return a list without the unperturbed sample, which a union has once."""
-    return changes.take(np.arange(1, changes.size), np.ones(changes.size - 1))
+    return _Perturbed(changes, np.arange(1, changes.size), np.ones(changes.size - 1))
+
+
+class _Perturbed(SelectedChanges):
+    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
+        # The list of the first leaf has the unperturbed sample.
+        return self.whole.mesh(rows)

@@ -12,6 +12,7 @@ from ..kernels import Kernel
 from ..kernels.kernel_values import kernel_diagonal
 from ..oracles.listed_changes import listed
 from ..oracles.query import Violations, WorstPoints, best_members
+from ..oracles.whole_examples import SingleMember
 from ..structures.competitors import Competitors
 from ..utils.matrices import Rows, count, dense, pick
 from ..utils.row_arrays import Arrays
@@ -22,6 +23,7 @@ from .point_sums import PointSums
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
+    from ..oracles.changes import Changes
 
 # Expected number of planes of a block; their inner products share the cache.
 PLANES_EXPECTED_OF_A_BLOCK = 12
@@ -316,7 +318,7 @@ class KernelSpace(Space):
         rounding: bool = False,
     ) -> Violations:
         # Enumerate a list, or a cover whose best element is then refined.
-        source, numbers = listed(bound).listed_in()
+        source, numbers = _pooled(bound)
         pool = self.atoms.pool(source)
         values, mesh = self._members(f, pool, bound, rows, numbers)
         gains, costs, members = best_members(values, competitors, listed(bound).grades(rows))
@@ -350,16 +352,16 @@ class KernelSpace(Space):
     def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> np.ndarray:
         # Points are given by keys in this space.
         numbers = np.arange(bound.X.shape[0])[rows]
-        return self.atoms.pool(listed(bound).listed_in()[0]).keys(numbers, index)
+        return self.atoms.pool(_pooled(bound)[0]).keys(numbers, index)
 
     def member_values(self, f: Expansion, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
-        source, numbers = listed(bound).listed_in()
+        source, numbers = _pooled(bound)
         values, mesh = self._members(f, self.atoms.pool(source), bound, rows, numbers)
         # A cover with a positive mesh omits elements of S(x).
         return None if np.any(mesh > 0) else values
 
     def rows_at_once(self, bound: BoundOracle) -> int:
-        pool = self.atoms.pool(listed(bound).listed_in()[0])
+        pool = self.atoms.pool(_pooled(bound)[0])
         if pool.mesh is not None:
             return super().rows_at_once(bound)
         return max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
@@ -436,6 +438,13 @@ class KernelSpace(Space):
         """
         small = self.from_arrays(self.arrays_of(f))
         return self._over(small.atoms), small
+
+
+def _pooled(bound: BoundOracle) -> tuple[Changes, np.ndarray | None]:
+    """Return the list of the points, and the numbers of the members in it; None for all."""
+    found = listed(bound)
+    # Single members share the points of the complete list. Other selections are lists of their own.
+    return found.listed_in() if isinstance(bound, SingleMember) else (found, None)
 
 
 def _refine(
