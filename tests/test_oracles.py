@@ -183,6 +183,13 @@ def test_flags_follow_from_the_parts():
     assert declared(TangentDerivative(ball, 1.0)) == ["convex"]
 
 
+class Unfound(InvarianceOracle):
+    """Rows moved along the first feature, which are bounded but never found."""
+
+    def support(self, X, V, assign, cost=None):
+        return Support(X, np.einsum("ij,ij->i", X, V[assign]) + 3.0 * np.abs(V[assign, 0]))
+
+
 class TestCompose:
     def test_pairs_without_a_support_are_errors(self):
         X, _ = rows(4)
@@ -201,6 +208,16 @@ class TestCompose:
             np.testing.assert_allclose(answer.upper, reached + 1.0)
         answer = (loose | Identity()).support(X, V, assign)
         np.testing.assert_allclose(answer.upper, X.sum(axis=1) + 0.5 * D + 1.0)
+
+    def test_the_bound_of_maps_is_that_of_any_map(self):
+        X, _ = rows(4)
+        oracle = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]]) @ Unfound()
+        V, hidden = np.eye(D), 3.0 * np.eye(D)[:1]
+        members = np.stack([X, X + hidden, X - hidden], axis=1)
+        for number, v in enumerate(V):
+            answer = oracle.support(X, V, np.full(len(X), number))
+            best = [(members[:, :, order] @ v).max(axis=1) for order in (np.s_[:], np.s_[::-1])]
+            assert np.all(answer.upper >= np.max(best, axis=0) - 1e-12)
 
     def test_compositions_of_graded_parts_raise(self):
         X, _ = rows()

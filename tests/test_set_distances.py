@@ -216,6 +216,23 @@ def test_distance_matrices_do_not_depend_on_the_tiles(monkeypatch):
     np.testing.assert_allclose(set_distance(Offset(0.3) @ Segment(0.5, 2.0), many), whole, atol=1e-12)
 
 
+# Regions with a formula or a search of their own.
+FORMULAS = [
+    case
+    for case in WITH_REGION
+    if not isinstance(region_of(case.oracle, rows()[0][:1]), (CoverRegion, RegionUnion))
+]
+
+
+@pytest.mark.parametrize("sides", ["one", "two"])
+@pytest.mark.parametrize("case", FORMULAS, ids=str)
+def test_distances_of_all_regions_do_not_depend_on_the_tiles(case, sides, monkeypatch):
+    whole = bounds_of(case.oracle, X, Y, sides)
+    monkeypatch.setattr(inner_products, "ENTRIES_PER_TILE", 1)
+    table = set_distance(case.oracle, X, Y, sides)
+    np.testing.assert_allclose(table, whole.upper, rtol=1e-6, atol=1e-9)
+
+
 class Lines(InvarianceOracle):
     """An oracle with a support function alone."""
 
