@@ -19,6 +19,7 @@ from structinv.oracles import (
     TangentDerivative,
     Trajectory,
     check_oracle,
+    local_tangents,
 )
 from structinv.oracles.local_tangents import _nearest
 from structinv.utils.exceptions import CheckError
@@ -289,6 +290,20 @@ def test_neighbors_match_brute_force(seed, n, m, d, offset):
     found = _nearest(rows, reference, size)
     distances = ((rows[:, None] - reference[None]) ** 2).sum(axis=2)
     np.testing.assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :size])
+
+
+def test_directions_do_not_depend_on_the_blocks_of_rows(monkeypatch):
+    X = RNG.standard_normal((30, REFERENCE.shape[1]))
+    oracle = LocalTangents(REFERENCE, n_directions=2, n_neighbors=6)
+    single = np.concatenate([oracle.tangents(x[None]) for x in X])
+    monkeypatch.setattr(local_tangents, "_ROWS_AT_ONCE", 7)
+    # Some rows at a time, then some pairs at a time.
+    for size in (4 * len(REFERENCE), 5 * REFERENCE.shape[1]):
+        monkeypatch.setattr(local_tangents, "_DISTANCES", size)
+        directions = oracle.tangents(X)
+        # The signs of tangents are arbitrary.
+        for found, wanted in zip(directions, single, strict=True):
+            np.testing.assert_allclose(found.T @ found, wanted.T @ wanted, atol=1e-10)
 
 
 def test_ties_of_distances_go_to_the_first_samples():

@@ -22,9 +22,6 @@ from .curves import CurveOracle, Curves, GridOfCurves
 from .parameter_values import interval
 from .support import Costs, Grades
 
-# Number of rows whose images at many values are compared together.
-_BLOCK = 64
-
 
 class Trajectory(CachedOracle, CurveOracle):
     r"""Samples moved along a polynomial of one parameter (Graepel and Herbrich 2004).
