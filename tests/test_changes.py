@@ -15,8 +15,10 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    Offset,
     Permutations,
     Rotations,
+    Segment,
     Shared,
     Support,
     Trajectory,
@@ -237,6 +239,24 @@ def test_a_selection_of_a_cover_has_no_smaller_gaps_than_it_tells():
         assert np.all(np.isfinite(mesh)) == (listed is not chosen[0])
     # A selection of a complete list is complete.
     assert not np.any(shrinkings.changes(X).take([0, 2]).mesh())
+
+
+@pytest.mark.parametrize("left", ["offset", "segment"])
+@pytest.mark.parametrize("right", ["line", "list"])
+def test_covers_of_compositions_have_no_larger_gaps_than_they_tell(left, right):
+    X, _ = rows()
+    parts = {
+        "offset": lambda size: Offset(0.3, size),
+        "segment": lambda size: Segment(0.2, 5.0, size),
+        "line": lambda size: Trajectory(along(0), 1, (-1.0, 1.0), size),
+        "list": lambda size: reorderings,
+    }
+    cover, dense = ((parts[left](size) @ parts[right](size)).changes(X) for size in (5, 41))
+    mesh = cover.mesh()
+    for members, own, most in zip(dense.members(), cover.members(), mesh, strict=True):
+        assert cdist(members, own).min(axis=1).max() <= most + 1e-12
+    # A factor may enlarge the gaps of a cover.
+    assert np.all(np.isinf(mesh)) == (left == "segment" and right == "line")
 
 
 def along(axis):
