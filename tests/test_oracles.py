@@ -181,6 +181,8 @@ def test_flags_follow_from_the_parts():
     assert declared(turns.discounted(0.5)) == ["finite"]
     assert declared(Ellipsoid(lambda X: X[:, :, None])) == ["convex"]
     assert declared(TangentDerivative(ball, 1.0)) == ["convex"]
+    # The second part may move the points of the first one in different directions.
+    assert declared(TangentDerivative(ball, 1.0) @ box) == []
 
 
 class Unfound(InvarianceOracle):

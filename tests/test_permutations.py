@@ -7,7 +7,8 @@ import pytest
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
-from structinv.oracles import Permutations, check_oracle
+from structinv.kernels import Gaussian, OrbitMean
+from structinv.oracles import Permutations, Weighted, check_oracle
 from structinv.oracles.images.image_maps import ImageShape
 from structinv.oracles.listed_changes import averaged
 
@@ -163,3 +164,12 @@ class TestRefused:
             InvariantLinearSVC(Permutations((7, 7), "both")).fit(X, y)
         with pytest.raises(NotImplementedError, match="not support grades of more than 6 rows"):
             Permutations((7, 7)).discounted(0.5).support(X, np.ones((1, 49)), np.zeros(6, int))
+
+
+def test_kernels_of_uneven_orders_weigh_each_pair():
+    x, z = np.random.default_rng(0).standard_normal((2, 3, 6))
+    weights = np.arange(1.0, 7.0) / 21.0
+    found = OrbitMean(Weighted(Permutations((3, 2)), 5.0 * weights), Gaussian(0.7)).matrix(x, z)
+    left, right = (Permutations((3, 2)).orbit(each) for each in (x, z))
+    values = Gaussian(0.7).matrix(left.reshape(-1, 6), right.reshape(-1, 6)).reshape(3, 6, 3, 6)
+    np.testing.assert_allclose(found, np.einsum("iajb,a,b->ij", values, weights, weights), rtol=1e-12)
