@@ -292,6 +292,16 @@ def test_neighbors_match_brute_force(seed, n, m, d, offset):
     np.testing.assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :size])
 
 
+def test_rounding_excludes_no_neighbor_at_an_equal_distance():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        # In few dimensions, many distances of whole numbers are equal.
+        X, reference = (rng.integers(0, 3, (count, 3)).astype(float) for count in (5, 25))
+        squares = ((X[:, None] - reference[None]) ** 2).sum(axis=2)
+        wanted = np.argsort(squares, axis=1, kind="stable")[:, :6]
+        np.testing.assert_array_equal(_nearest(X, reference, 6), wanted)
+
+
 def test_directions_do_not_depend_on_the_blocks_of_rows(monkeypatch):
     X = RNG.standard_normal((30, REFERENCE.shape[1]))
     oracle = LocalTangents(REFERENCE, n_directions=2, n_neighbors=6)
