@@ -43,6 +43,7 @@ from structinv.regions.curve_regions import CoverRegion
 from structinv.regions.ellipsoids import Ellipsoids
 from structinv.regions.inner_products import Stack
 from structinv.regions.least_squares import bounded_minimum
+from structinv.regions.point_lists import nearest_members
 from structinv.regions.zonotopes import AffineSubspaces, Zonotopes
 
 from .oracle_cases import CASES, rows
@@ -104,6 +105,21 @@ def test_convex_sets_against_their_supporting_planes(case, sides):
     expected = [[from_support(case, x, y, sides) for y in Y] for x in X[:2]]
     np.testing.assert_allclose(found.upper, expected, atol=2e-6)
     np.testing.assert_allclose(found.lower, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_nearest_members_of_two_lists_are_found_on_both_sides(dtype):
+    rng = np.random.default_rng(0)
+    left, right = (rng.integers(-9, 9, (3, size, 4)).astype(dtype) for size in (2, 5))
+    # Near points, whose products are imprecise.
+    right[1, 3] = left[2, 1] + dtype(1e-3)
+    squares, numbers = nearest_members(left, right)
+    steps = left[:, None, :, None].astype(float) - right[None, :, None]
+    every = np.einsum("ijabk,ijabk->ijab", steps, steps)
+    np.testing.assert_allclose(squares, every.min(axis=(2, 3)), rtol=1e-6)
+    i, j = np.indices(squares.shape)
+    reached = every[i, j, numbers[..., 0], numbers[..., 1]]
+    np.testing.assert_allclose(reached, every.min(axis=(2, 3)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", [c for c in WITH_REGION if c.oracle.finite], ids=str)
