@@ -319,6 +319,24 @@ def test_solves_the_program_of_cvxpy(seed):
     assert dual_and_primal(master, points, alphas)[0] == pytest.approx(expected, abs=2e-8)
 
 
+def test_the_iterate_with_the_smallest_gap_is_returned(monkeypatch):
+    seen, feasible = [], Master._feasible
+    monkeypatch.setattr(
+        Master, "_feasible", lambda self, at: seen.append(feasible(self, at)) or seen[-1]
+    )
+    last = []
+    for seed in range(20):
+        del seen[:]
+        master, points = random_master(seed, scales=10.0 ** np.arange(-3, 3))
+        # Without a tolerance, the last steps are rounding errors.
+        alphas, gap = master.solve(np.zeros(6), 1.0, -1.0)
+        gaps = [each for _, each in seen]
+        assert gap == np.nanmin(gaps)
+        np.testing.assert_array_equal(alphas, seen[int(np.nanargmin(gaps))][0])
+        last.append(gap == gaps[-1])
+    assert not all(last)
+
+
 @given(
     seed=st.integers(0, 10**6),
     powers=st.lists(st.integers(-5, 5), min_size=6, max_size=6),

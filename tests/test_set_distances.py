@@ -37,10 +37,10 @@ from structinv.oracles.combinators import Discounted, OnlyFor
 from structinv.oracles.compose import Compose
 from structinv.oracles.third_party import region_of
 from structinv.oracles.union import Union
-from structinv.regions import Points, inner_products
+from structinv.regions import Boxes, Points, inner_products
 from structinv.regions.base import RegionUnion, between
 from structinv.regions.curve_regions import CoverRegion
-from structinv.regions.ellipsoids import Ellipsoids
+from structinv.regions.ellipsoids import Balls, Ellipsoids
 from structinv.regions.inner_products import Stack
 from structinv.regions.least_squares import bounded_minimum
 from structinv.regions.point_lists import nearest_members
@@ -105,6 +105,20 @@ def test_convex_sets_against_their_supporting_planes(case, sides):
     expected = [[from_support(case, x, y, sides) for y in Y] for x in X[:2]]
     np.testing.assert_allclose(found.upper, expected, atol=2e-6)
     np.testing.assert_allclose(found.lower, expected, atol=2e-6)
+
+
+def test_radii_of_different_bodies_add_up():
+    radii = np.linspace(0.1, 0.5, 5), np.linspace(0.9, 0.2, 5)
+    beyond = np.maximum(np.abs(X[:, None] - Y) - radii[0] - radii[1], 0.0)
+    for left, right in (
+        (Boxes(X, radii[0]), Boxes(Y, radii[1])),
+        (Boxes(X, radii[1]), Boxes(Y, radii[0])),
+    ):
+        np.testing.assert_allclose(between(left, right).upper, np.sum(beyond**2, axis=2))
+        wide = left.widened(right)
+        np.testing.assert_allclose(wide.from_points(Y).upper.T, np.sum(beyond**2, axis=2))
+    beyond = np.maximum(np.linalg.norm(X[:, None] - Y, axis=2) - 0.7, 0.0)
+    np.testing.assert_allclose(between(Balls(X, 0.5), Balls(Y, 0.2)).upper, beyond**2)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
