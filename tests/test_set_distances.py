@@ -107,6 +107,19 @@ def test_convex_sets_against_their_supporting_planes(case, sides):
     np.testing.assert_allclose(found.lower, expected, atol=2e-6)
 
 
+def crossing(X):
+    """The first direction of some rows, and the second one of others."""
+    return np.eye(3)[np.where(X[:, 2] > 0, 0, 1)][:, None]
+
+
+def test_the_bound_of_crossing_curves_counts_the_gaps_of_both():
+    # Lines at a distance of 0.2, nearest in the middle between members of both covers.
+    lines = np.array([[-0.5, 0.0, 0.1], [0.0, -0.5, -0.1]])
+    found = bounds_of(Trajectory(crossing, 1, resolution=3), lines[:1], lines[1:])
+    assert found.upper[0, 0] == pytest.approx(0.2)
+    assert found.lower[0, 0] <= 0.2
+
+
 def test_radii_of_different_bodies_add_up():
     radii = np.linspace(0.1, 0.5, 5), np.linspace(0.9, 0.2, 5)
     beyond = np.maximum(np.abs(X[:, None] - Y) - radii[0] - radii[1], 0.0)
