@@ -134,6 +134,22 @@ def test_radii_of_different_bodies_add_up():
     np.testing.assert_allclose(between(Balls(X, 0.5), Balls(Y, 0.2)).upper, beyond**2)
 
 
+@pytest.mark.parametrize(("dtype", "far"), [(np.float32, 100.0), (np.float64, 1e7)])
+def test_distances_of_near_points_from_thin_ellipsoids_are_precise(dtype, far):
+    rng = np.random.default_rng(0)
+    centers = (far + rng.integers(0, 9, (4, 5))).astype(dtype)
+    factors = rng.integers(1, 4, (4, 5, 1)).astype(dtype) / 4
+    # Points beside the segments and beyond their ends.
+    steps = rng.standard_normal((12, 5)) / 16 + np.linspace(-2.0, 2.0, 12)[:, None] * factors[0, :, 0]
+    points = (centers[:1] + steps).astype(dtype)
+    found = Ellipsoids.of(centers, factors, False).from_points(points).upper
+    way = points[:, None].astype(float) - centers
+    own = factors[:, :, 0].astype(float)
+    u = np.clip(np.einsum("ijk,jk->ij", way, own) / np.sum(own**2, axis=1), -1.0, 1.0)
+    wanted = np.sum((way - u[..., None] * own) ** 2, axis=2)
+    np.testing.assert_allclose(found[:, 0], wanted[:, 0], rtol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_nearest_members_of_two_lists_are_found_on_both_sides(dtype):
     rng = np.random.default_rng(0)

@@ -66,6 +66,17 @@ def test_weights_replace_those_of_the_part():
     np.testing.assert_allclose(averaged(Shared(Weighted(part, [1, 2, 3])), D).weights[0], 1 / 6)
 
 
+def test_samples_of_different_rows_are_independent():
+    X, n_draws = np.ones((2, D)), 2000
+    bound = Weighted(Shrinkings(), [1, 2, 1]).bind(X)
+    factors = bound.sample(ALL_ROWS, n_draws, np.random.default_rng(0))[:, :, 0]
+    listed = np.unique(factors)
+    left, right = factors[:, :, None] == listed
+    joint = np.mean(left[:, :, None] & right[:, None], axis=0)
+    alone = left.mean(axis=0), right.mean(axis=0)
+    np.testing.assert_allclose(joint, np.outer(*alone), atol=4 * np.sqrt(0.25 / n_draws))
+
+
 @every_part
 def test_samples_follow_the_weights(part, weights):
     X, y = rows()
