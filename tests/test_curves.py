@@ -292,6 +292,15 @@ def test_neighbors_match_brute_force(seed, n, m, d, offset):
     np.testing.assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :size])
 
 
+def test_members_of_other_rows_are_listed_anew():
+    X, others = rows()[0], rows(1)[0]
+    oracle = Sampled(lambda X: np.stack([2.0 * X, X**2], axis=1))
+    listed = oracle.bind(X).changes()
+    np.testing.assert_array_equal(listed.members(), oracle.orbit(X))
+    np.testing.assert_array_equal(listed.on(others).members(), oracle.orbit(others))
+    np.testing.assert_array_equal(listed.on(others[:2]).members(), oracle.orbit(others[:2]))
+
+
 def test_rounding_excludes_no_neighbor_at_an_equal_distance():
     for seed in range(50):
         rng = np.random.default_rng(seed)
