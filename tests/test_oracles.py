@@ -21,8 +21,10 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    Sampled,
     Support,
     TangentDerivative,
+    Trajectory,
     check_oracle,
 )
 from structinv.oracles.base import CountedChanges
@@ -32,7 +34,19 @@ from structinv.oracles.union import Union
 from structinv.structures.competitors import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense, row_dots
 
-from .oracle_cases import BENT, CASES, FACTOR, RADII, D, Reorderings, ellipsoid, row_factor, rows
+from .oracle_cases import (
+    BENT,
+    CASES,
+    FACTOR,
+    RADII,
+    D,
+    Reorderings,
+    ellipsoid,
+    row_factor,
+    row_lags,
+    row_powers,
+    rows,
+)
 from .orbit_cases import ORBIT_CASES
 from .test_check_oracle import Faulty
 
@@ -206,6 +220,19 @@ def test_random_parts_of_a_union_are_independent_between_rows():
     noise = 4.0 * np.sqrt(0.25 / n_draws)
     np.testing.assert_allclose(first.mean(axis=1), 0.5, atol=noise)
     np.testing.assert_allclose(np.mean(first[0] & first[1]), 0.25, atol=noise)
+
+
+@pytest.mark.parametrize("left", [Sampled(row_lags), Trajectory(row_powers, 2)], ids=["list", "curve"])
+def test_lists_after_other_members_are_those_of_each_member(left):
+    X, _ = rows()
+    right = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 0, 2, 4, 3]])
+    V = np.random.default_rng(0).standard_normal((3, D))
+    for number, v in enumerate(V):
+        assign = np.full(len(X), number)
+        points = np.moveaxis(right.orbit(X), 1, 0)
+        best = np.max([left.support(z, V, assign).points @ v for z in points], axis=0)
+        found = (left @ right).bind(X).support(ALL_ROWS, V, assign).points @ v
+        np.testing.assert_allclose(found, best)
 
 
 class Unfound(InvarianceOracle):
