@@ -57,6 +57,11 @@ from structinv.model_selection import select_changes
 from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale
 from structinv.other_models.affine import Affine
 from structinv.report import write
+from structinv.spaces import ExplicitSpace
+from structinv.spaces.explicit_space import OffsetSpace
+from structinv.structures import Binary, Multiclass
+from structinv.terms import WorstCase
+from structinv.utils.matrices import ALL_ROWS
 
 from .margins import dropped, lowest_margins, margins
 
@@ -531,3 +536,23 @@ def test_many_rows_are_certified_in_blocks(monkeypatch):
     monkeypatch.setattr("structinv.other_models.certify_model.ROWS_AT_ONCE", 7)
     parts = certify(model, oracle, X, y)
     np.testing.assert_array_equal(whole.margins, parts.margins)
+
+
+@pytest.mark.parametrize("y", [np.arange(12) % 2, np.arange(12) % 3], ids=["binary", "multiclass"])
+def test_constants_of_rows_move_scores_and_bounds(y):
+    rng = np.random.default_rng(0)
+    rows, n_outputs = rng.standard_normal((12, 4)), 1 if y.max() == 1 else 3
+    structure = Binary() if n_outputs == 1 else Multiclass()
+    term = WorstCase(rows, y, Box(0.3), structure)
+    offsets, f = 3.0 * rng.standard_normal((12, n_outputs)), rng.standard_normal(4 * n_outputs)
+    space, competitors = ExplicitSpace(4, n_outputs), term.bound_structure.competitors()
+    found = OffsetSpace(space, offsets).worst(f, term.bound, ALL_ROWS, competitors)
+    functions = competitors.functions
+    weights = functions.signs[:, None] * space.weights(f)[functions.outputs]
+    constants = functions.signs * offsets[:, functions.outputs]
+    for i, code in enumerate(y):
+        for label in set(range(y.max() + 1)) - {code}:
+            v = weights[label] - weights[code]
+            best = v @ rows[i] + 0.3 * np.abs(v).sum() + constants[i, label] - constants[i, code]
+            assert found.gains[i, label] == pytest.approx(best)
+            assert found.upper[i, label] == pytest.approx(best + found.costs[i, label])
