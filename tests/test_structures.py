@@ -12,7 +12,7 @@ from structinv.certificates.certificate import worst_change
 from structinv.dual import dual_state, refusals
 from structinv.dual.box_state import BoxState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.oracles import Box, FDrop, Identity
+from structinv.oracles import Box, Ellipsoid, FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import (
@@ -240,15 +240,18 @@ def test_normals_of_several_rows_are_folded_into_one(sparse, n_outputs):
 
 @pytest.mark.parametrize("at_once", [1, 4, 8, 10**9])
 @pytest.mark.parametrize("structure", [Sequence(), Multiclass()], ids=repr)
-def test_planes_do_not_depend_on_directions_per_call(monkeypatch, structure, at_once):
+@pytest.mark.parametrize("oracle", [FDrop(1), Ellipsoid(np.eye(FEATURES))], ids=["fdrop", "ellipsoid"])
+def test_planes_do_not_depend_on_directions_per_call(monkeypatch, oracle, structure, at_once):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, FEATURES)), rng.integers(LABELS, size=30)
     layout = None if structure.rowwise else Layout.of_lengths([5] * 6)
-    term = WorstCase(X, y, FDrop(1), structure, layout=layout)
+    term = WorstCase(X, y, oracle, structure, layout=layout)
     space = ExplicitSpace(FEATURES, LABELS, n_pairwise=term.bound_structure.n_pairwise)
     f = rng.standard_normal(space.size)
+    whole = term.planes(space, f)
     monkeypatch.setattr("structinv.oracles.query.WEIGHTS_AT_ONCE", at_once * FEATURES)
     planes = term.planes(space, f)
+    np.testing.assert_allclose(planes.upper, whole.upper, atol=1e-9)
     np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), planes.upper, atol=1e-9)
 
 
