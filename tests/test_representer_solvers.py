@@ -394,6 +394,18 @@ def test_worst_case_over_shifts_with_penalty_along_rotations(n_classes):
     assert all(solution.primal <= best * (1 + 2e-4) for solution in found.values())
 
 
+@pytest.mark.parametrize(
+    ("loss", "method"),
+    [("worst case", "dual-cd"), ("CvxpyLoss", "cvxpy"), ("logistic", "newton-cg")],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_method_is_that_of_the_most_difficult_term(loss, method, order):
+    this = problem(loss, "squared")
+    this = Objective(this.space, this.terms[::order])
+    assert Representer().resolved(this) == method
+    Representer().validate(this)
+
+
 @pytest.mark.parametrize("most_factorized", [0, 3000])
 def test_folding_equals_not_folding(monkeypatch, most_factorized):
     from structinv.functionals import folding
