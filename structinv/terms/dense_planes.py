@@ -8,7 +8,7 @@ import numpy as np
 
 from ..spaces.base import Normals, Space
 from ..utils.ascent import ascend
-from ..utils.jit import FAST, PLAIN, njit
+from ..utils.jit import FAST, LEAN, PLAIN, njit
 from ..utils.matrices import dense
 from .planes import BLOCK_SHARE
 
@@ -82,12 +82,8 @@ class DensePlanes:
 
         Both include the null plane.
         """
-        slots = self._slots
-        values = slots.offsets - self.lower_bounds[:, None]
-        if len(self):
-            values -= slots.normals @ f
-        highest = np.max(values, axis=1, where=self._used, initial=0.0)
-        return self.lower_bounds + highest, self.lower_bounds + np.sum(slots.alphas * values, axis=1)
+        highest, mean = _block_values(self._slots, self.lower_bounds, np.asarray(f))
+        return self.lower_bounds + highest, self.lower_bounds + mean
 
     def add(
         self,
@@ -125,9 +121,11 @@ class DensePlanes:
         Update `f`, and return the gap before the last pass. After each pass over all blocks, those with
         a large gap are visited again.
         """
-        gap = np.inf if len(self) else 0.0
+        gap, gaps = np.inf if len(self) else 0.0, np.empty(len(self.weights))
+        size = self._slots.offsets.shape[1]
+        room = np.empty(size), np.empty(size), np.full(size, size)
         for _ in range(max_passes if len(self) else 0):
-            gap = _ascend_all(self._slots, self.lower_bounds, self.weights, f)
+            gap = _ascend_all(self._slots, self.lower_bounds, self.weights, f, room, gaps)
             if gap <= tolerance:
                 break
         self._slots.idle[self._slots.alphas > 0] = -1
@@ -136,9 +134,7 @@ class DensePlanes:
 
     def prune(self, max_idle: int) -> None:
         """Drop planes with a zero dual variable for more than `max_idle` rounds."""
-        # From the last slot to the first, since the last plane of a block takes the place of another.
-        for b, j in np.argwhere(self._used & (self._slots.idle > max_idle))[::-1]:
-            _drop(self._slots, b, j)
+        _drop_idle(self._slots, max_idle)
 
     def merge(self, max_planes: int) -> None:
         """Replace the excess planes of each block by their average.
@@ -222,6 +218,27 @@ def _drop(slots, b, j):
 
 
 @njit(**PLAIN)
+def _drop_idle(slots, max_idle):
+    for b in range(len(slots.counts)):
+        # From the last slot to the first, since the last plane of a block takes the place of another.
+        for j in range(slots.counts[b] - 1, -1, -1):
+            if slots.idle[b, j] > max_idle:
+                _drop(slots, b, j)
+
+
+@njit(**PLAIN)
+def _block_values(slots, lower_bounds, f):
+    """Return the largest and the average value of each block's planes above the lower bounds."""
+    highest, mean = np.zeros((2, len(lower_bounds)))
+    for b in range(len(lower_bounds)):
+        for j in range(slots.counts[b]):
+            value = slots.offsets[b, j] - lower_bounds[b] - _dot(slots.normals[b, j], f)
+            highest[b] = max(highest[b], value)
+            mean[b] += slots.alphas[b, j] * value
+    return highest, mean
+
+
+@njit(**PLAIN)
 def _merge_excess(slots, max_planes):
     """Replace the two planes with the smallest dual variables, until no block has too many."""
     for b in range(len(slots.counts)):
@@ -244,16 +261,15 @@ def _merge_excess(slots, max_planes):
             _drop(slots, b, first)
 
 
-@njit(**PLAIN)
-def _ascend_all(slots, lower_bounds, weights, f):
+@njit(**LEAN)
+def _ascend_all(slots, lower_bounds, weights, f, room, gaps):
     """Maximize the dual over planes by pairwise steps in each block.
 
     Blocks with a large gap are then visited again. The dual variables and `f` are changed in place.
-    Returns the gap before the steps.
+    Returns the gap before the steps. `room` is a workspace for a block, and `gaps` for all.
     """
-    n_blocks, size = slots.offsets.shape
-    plane_values, alphas, known = np.empty(size), np.empty(size), np.full(size, size)
-    gaps, total, large = np.zeros(n_blocks), 0.0, 0.0
+    n_blocks, total, large = len(gaps), 0.0, 0.0
+    plane_values, alphas, known = room
     for number in range(1 + _FOCUSED_PASSES):
         for b in range(n_blocks):
             if number > 0 and gaps[b] <= large:
@@ -265,6 +281,7 @@ def _ascend_all(slots, lower_bounds, weights, f):
                 highest = max(highest, plane_values[j])
                 mean += alphas[j] * plane_values[j]
             gaps[b] = gap = weights[b] * (highest - mean)
+            total += gap if number == 0 else 0.0
             if not gap > 0.0:
                 continue
             ascend(
@@ -276,7 +293,5 @@ def _ascend_all(slots, lower_bounds, weights, f):
                 if step != 0.0:
                     slots.alphas[b, j] = alphas[j]
                     _add(step, slots.normals[b, j], f)
-        if number == 0:
-            total = gaps.sum()
-            large = _LARGE * total / n_blocks
+        large = _LARGE * total / n_blocks
     return total
