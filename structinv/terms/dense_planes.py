@@ -82,7 +82,7 @@ class DensePlanes:
 
         Both include the null plane.
         """
-        highest, mean = _block_values(self._slots, self.lower_bounds, np.asarray(f))
+        highest, mean = _block_values(self._slots, self.lower_bounds, f)
         return self.lower_bounds + highest, self.lower_bounds + mean
 
     def add(
@@ -219,6 +219,7 @@ def _drop(slots, b, j):
 
 @njit(**PLAIN)
 def _drop_idle(slots, max_idle):
+    """Drop planes that were idle for more than `max_idle` rounds."""
     for b in range(len(slots.counts)):
         # From the last slot to the first, since the last plane of a block takes the place of another.
         for j in range(slots.counts[b] - 1, -1, -1):
