@@ -227,15 +227,25 @@ def _drop_idle(slots, max_idle):
                 _drop(slots, b, j)
 
 
+@njit(**LEAN)
+def _values_of(slots, b, lower_bound, f, plane_values):
+    """Compute the values of a block's planes; return the largest and the average value."""
+    highest, mean = 0.0, 0.0
+    for j in range(slots.counts[b]):
+        value = slots.offsets[b, j] - lower_bound - _dot(slots.normals[b, j], f)
+        plane_values[j] = value
+        highest = max(highest, value)
+        mean += slots.alphas[b, j] * value
+    return highest, mean
+
+
 @njit(**PLAIN)
 def _block_values(slots, lower_bounds, f):
     """Return the largest and the average value of each block's planes above the lower bounds."""
-    highest, mean = np.zeros((2, len(lower_bounds)))
+    highest, mean = np.empty((2, len(lower_bounds)))
+    plane_values = np.empty(slots.offsets.shape[1])
     for b in range(len(lower_bounds)):
-        for j in range(slots.counts[b]):
-            value = slots.offsets[b, j] - lower_bounds[b] - _dot(slots.normals[b, j], f)
-            highest[b] = max(highest[b], value)
-            mean[b] += slots.alphas[b, j] * value
+        highest[b], mean[b] = _values_of(slots, b, lower_bounds[b], f, plane_values)
     return highest, mean
 
 
@@ -275,16 +285,14 @@ def _ascend_all(slots, lower_bounds, weights, f, room, gaps):
         for b in range(n_blocks):
             if number > 0 and gaps[b] <= large:
                 continue
-            n, highest, mean = slots.counts[b], 0.0, 0.0
-            for j in range(n):
-                alphas[j] = slots.alphas[b, j]
-                plane_values[j] = slots.offsets[b, j] - lower_bounds[b] - _dot(slots.normals[b, j], f)
-                highest = max(highest, plane_values[j])
-                mean += alphas[j] * plane_values[j]
+            highest, mean = _values_of(slots, b, lower_bounds[b], f, plane_values)
             gaps[b] = gap = weights[b] * (highest - mean)
             total += gap if number == 0 else 0.0
             if not gap > 0.0:
                 continue
+            n = slots.counts[b]
+            for j in range(n):
+                alphas[j] = slots.alphas[b, j]
             ascend(
                 plane_values, slots.products[b], known, alphas, n, weights[b], BLOCK_SHARE * gap,
                 _MOST_STEPS,
