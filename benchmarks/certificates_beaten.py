@@ -2,8 +2,9 @@
 
 For every oracle of the tests' table a linear model is trained and certified on eight samples of three
 classes. A kernel SVM is added if the oracle has a list. Perturbed samples are drawn from the definition
-of the set (``tests/random_edits.py``), by `sample` and from `orbit`. The last column is the smallest
-margin minus its certified bound. It is never negative, and near 0 if a draw is near the worst case.
+of the set (``tests/oracles/random_edits.py``), by `sample` and from `orbit`. The last column is the
+smallest margin minus its certified bound. It is never negative, and near 0 if a draw is near the worst
+case.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from report import parser_of, table, write_record
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.oracle_cases import CASES
-from tests.random_edits import beaten
+from tests.oracles.cases import CASES
+from tests.oracles.random_edits import beaten
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, Penalty, WorstCase
 from structinv.terms.penalty import Functionals
 
-from .oracle_cases import CASES, Case, D
+from .oracles.cases import CASES, Case, D
 
 CASE = {case.name: case for case in CASES}
 # Pegasos is slow to high accuracy; whatever else is registered has to be exact.

@@ -1,0 +1,427 @@
+"""Every solver against cvxpy: all oracle cases and outputs, known programs, penalties, third parties."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.losses import REGISTRY as LOSSES
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FScale,
+    Identity,
+    InvarianceOracle,
+    Support,
+    TangentDerivative,
+    query,
+)
+from structinv.solvers import (
+    REGISTRY,
+    FrankWolfe,
+    Gap,
+    Iterations,
+    Pegasos,
+    Reference,
+    Status,
+    SVMStruct,
+    solve,
+)
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
+from structinv.terms import Objective, Penalty, WorstCase
+
+from ..covering import pairs, slow_unless
+from ..oracles.cases import CASES, FACTOR, TANGENTS, Case, D
+from ..problems import (
+    CASE,
+    COSTLY,
+    EXACT,
+    SETTING,
+    SETTINGS,
+    LinearFunctionals,
+    Variables,
+    assert_brackets,
+    chain_objective,
+    chain_optimum,
+    minimum,
+    objective,
+    optimum,
+    two_settings,
+    with_penalty,
+    worst_losses,
+)
+
+PLANES = [name for name in EXACT if name != "frank_wolfe"]
+
+every = slow_unless(
+    lambda case, setting: setting is SETTINGS[CASES.index(case) % len(SETTINGS)],
+    [(case, setting) for case in CASES for setting in SETTINGS],
+)
+costly = [(CASE[name], COSTLY) for name in ("fscale", "ellipsoid", "discounted-box")]
+sparse = [case for case in CASES if case.sparse]
+
+
+# The dual states of frank_wolfe look at what oracles and structures are.
+@pytest.mark.parametrize(("case", "setting"), every + costly, ids=str)
+def test_reaches_the_optimum(case, setting):
+    assert_optimal(objective(case.oracle, setting), "frank_wolfe", optimum(case.name, setting.name))
+
+
+# Solvers other than frank_wolfe see planes alone: each case has one of them in turns, and over the
+# cases each meets all settings.
+@pytest.mark.parametrize(
+    ("case", "setting", "name"),
+    slow_unless(
+        lambda case, setting, name: (CASES.index(case) // 2 + PLANES.index(name)) % 6 == 0,
+        [
+            (case, two_settings(case)[(i // 8 + j // 2) % 2], name)
+            for i, case in enumerate(CASES)
+            for j, name in enumerate(PLANES)
+        ],
+    ),
+    ids=str,
+)
+def test_solvers_of_planes_reach_the_optimum(case, setting, name):
+    assert_optimal(objective(case.oracle, setting), name, optimum(case.name, setting.name))
+
+
+# Others see sparse rows through `planes` alone, which are those of dense rows.
+@pytest.mark.parametrize(
+    ("case", "setting"), [(case, setting) for case in sparse for setting in two_settings(case)], ids=str
+)
+def test_sparse_rows_reach_the_optimum(case, setting):
+    problem = objective(case.oracle, setting, sparse=True)
+    assert_optimal(problem, "frank_wolfe", optimum(case.name, setting.name))
+
+
+def assert_optimal(problem, name, best):
+    solution = solve(problem, REGISTRY[name](), Gap(5e-6), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + 1e-5)
+    assert solution.dual >= best * (1 - 1e-5)
+    assert solution.primal == pytest.approx(problem.value(solution.f).upper, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("case", "setting"),
+    slow_unless(
+        lambda case, setting: setting is two_settings(case)[CASES.index(case) // 2 % 2],
+        [(case, setting) for case in CASES for setting in two_settings(case)],
+    ),
+    ids=str,
+)
+def test_pegasos_brackets_the_optimum_at_every_pass_end(case, setting):
+    # Nine rows in batches of four: the last batch of a pass is smaller.
+    best = optimum(case.name, setting.name)
+    problem = objective(case.oracle, setting, sparse=case.sparse)
+    solution = solve(problem, Pegasos(batch_size=4), Gap(0) | Iterations(12), random_state=0)
+    assert [record.iteration for record in solution.history] == list(range(1, 13))
+    assert_brackets(solution, best)
+
+
+class Confined(Pegasos):
+    """Projects on a ball far too small, which must not cost it its bounds."""
+
+    def init(self, objective, rng, planes=None):
+        state = super().init(objective, rng, planes)
+        state.radius *= 0.6
+        return state
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 9])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_pegasos_brackets_the_optimum_where_it_projects_often(setting, batch_size):
+    problem, solver = objective(CASE["box"].oracle, setting), Confined(batch_size=batch_size)
+    best = optimum("box", setting.name)
+    solution = solve(problem, solver, Gap(0) | Iterations(40), random_state=1)
+    assert_brackets(solution, best)
+    assert solution.dual > 0.2 * best
+
+
+@pytest.mark.parametrize("factor", [0.01, 0.1])
+def test_the_first_bound_of_pegasos_in_closed_form(factor):
+    # At the zero function all rows have a loss of 1, so one batch adds c_i y_i (x_i, 1) for each.
+    this, where = objective(Identity(), factor=factor), SETTING["binary"]
+    c, signs = factor * np.array(where.weights), 2.0 * where.y - 1.0
+    f = (c * signs) @ np.column_stack([where.X, np.ones(len(c))])
+    assert c.sum() > 0.5 * f @ f
+    solver = Pegasos(batch_size=99, projection=False, average=False)
+    solution = solve(this, solver, Iterations(1), random_state=0)
+    assert solution.dual == pytest.approx(c.sum() - 0.5 * f @ f, rel=1e-12)
+
+
+def test_pegasos_reaches_an_optimum_at_the_end_of_its_ball():
+    # Equal signed rows with a total weight of 1: f(x) = 1 has no loss, and |f|^2 = F(0) = 1.
+    X, y = np.array([[1.0], [-1.0]] * 4), np.array([1, 0] * 4)
+    this = Objective(ExplicitSpace(1), [WorstCase(X, y, Identity(), Binary(), 0.125)])
+    solution = solve(this, Pegasos(batch_size=3), Gap(1e-2), random_state=0)
+    assert_brackets(solution, 0.5)
+    assert solution.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_reference_reaches_the_optimum(setting):
+    best = optimum("box-radii", setting.name)
+    problem = objective(Box([0.5, 0.0, 1.0, 0.2, 0.0]), setting)
+    solution = solve(problem, Reference(), Gap(1e-7) | Iterations(100), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+
+
+CHAINS = [
+    ("identity", "margin"),
+    ("identity", "slack"),
+    ("box-radii", "margin"),
+    ("box-radii", "slack"),
+    ("fscale", "margin"),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "rescaling", "name"),
+    slow_unless(
+        lambda case, rescaling, name: (
+            sorted(REGISTRY).index(name) % 3 == CHAINS.index((case, rescaling)) % 3
+        ),
+        [(*chain, name) for chain in CHAINS for name in sorted(REGISTRY)],
+    ),
+)
+def test_a_structured_output_of_the_tests_reaches_the_optimum(case, rescaling, name):
+    best = chain_optimum(case, rescaling)
+    tolerance = 1e-2 if name == "pegasos" else 1e-5
+    problem = chain_objective(CASE[case].oracle, rescaling)
+    solution = solve(problem, REGISTRY[name](), Gap(0.5 * tolerance), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + tolerance)
+
+
+@pytest.mark.parametrize(
+    ("setting", "options"),
+    slow_unless(
+        lambda setting, options: len(options) > 1,
+        [
+            ("binary", {"batch_size": 1}),
+            ("binary", {"batch_size": 4, "average": False}),
+            ("binary", {"batch_size": 99}),
+            ("binary", {"batch_size": 4, "projection": False}),
+            ("multiclass", {"batch_size": 4}),
+        ],
+    ),
+    ids=str,
+)
+def test_pegasos_has_its_rate(setting, options):
+    best = optimum("box-radii", setting)
+    problem = objective(Box([0.5, 0.0, 1.0, 0.2, 0.0]), SETTING[setting])
+    solution = solve(problem, Pegasos(**options), Gap(0) | Iterations(400), random_state=0)
+    assert_brackets(solution, best)
+    gap = {record.iteration: record.primal - record.dual for record in solution.history}
+    passes = np.array([25, 50, 100, 200, 400])
+    slope, _ = np.polyfit(np.log(passes), np.log([gap[n] for n in passes]), 1)
+    assert slope <= -0.7
+
+
+every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
+
+
+def assert_solved(problem, name, best):
+    """A solver reaches an optimum: Pegasos to one per cent, the others to 1e-5."""
+    tolerance = 1e-2 if name == "pegasos" else 1e-5
+    solution = solve(problem, REGISTRY[name](), Gap(0.5 * tolerance), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + tolerance)
+    return solution
+
+
+def counts(n=12, d=6, seed=3):
+    """Rows of word counts whose classes use different words, and signs."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1, -1)
+    rates = np.where(y[:, None] * np.resize([1, -1], d) > 0, 3.0, 0.7)
+    return rng.poisson(rates).astype(float), y
+
+
+@every_solver
+def test_fdrop_is_the_globerson_roweis_program(name):
+    X, y = counts()
+    (n, d), K, C = X.shape, 1, 0.3
+    w, slack = cp.Variable(d), cp.Variable(n, nonneg=True)
+    # t_i bounds the sum of the K largest y_i x_ij w_j by the dual of that sum; z_i >= 0 lets fewer
+    # than K words be dropped.
+    t, z, v = cp.Variable(n), cp.Variable(n, nonneg=True), cp.Variable((n, d), nonneg=True)
+    ones = np.ones((1, d))
+    best = minimum(
+        0.5 * cp.sum_squares(w) + C * cp.sum(slack),
+        [
+            cp.multiply(y, X @ w) - t >= 1 - slack,
+            t >= K * z + cp.sum(v, axis=1),
+            z[:, None] @ ones + v >= cp.multiply(y[:, None] * X, np.ones((n, 1)) @ w[None, :]),
+        ],
+    )
+    assert best < 0.9 * C * n
+    term = WorstCase(X, y, FDrop(K), Binary(), C)
+    assert_solved(Objective(ExplicitSpace(d), [term]), name, best)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        FScale(0),
+        FDrop(0),
+        FScale(3, 1.0, 1.0),
+        Box(0.0),
+        Ellipsoid(FACTOR, 0.0),
+        TangentDerivative(TANGENTS, 0.0),
+        FScale(0) | Box(0.0),
+        Box(0.0) @ FScale(0),
+        FDrop(3).only_for([7]),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("setting", ["binary", "multiclass-slack"])
+@pytest.mark.parametrize("solver", [SVMStruct(), FrankWolfe()], ids=repr)
+def test_no_change_at_all_is_identity(solver, setting, oracle):
+    plain = solve(objective(Identity(), SETTING[setting]), solver, Gap(1e-9), random_state=0)
+    same = solve(objective(oracle, SETTING[setting]), solver, Gap(1e-9), random_state=0)
+    assert same.primal == pytest.approx(optimum("identity", setting), rel=1e-7)
+    # F grows like 1/2 |f - optimum|^2 at least.
+    np.testing.assert_allclose(same.f, plain.f, atol=2 * np.sqrt(2e-9 * plain.primal))
+
+
+PENALTIES = {
+    "squared": cp.square,
+    "absolute": cp.abs,
+    "epsilon_insensitive": lambda u: cp.pos(cp.abs(u) - 0.1),
+    "huber": lambda u: cp.huber(u, 1.0),
+    "logistic": lambda u: cp.logistic(-u),
+    "hinge": lambda u: cp.pos(1 - u),
+    "squared_hinge": lambda u: cp.square(cp.pos(1 - u)),
+}
+
+
+def test_every_loss_meets_every_solver():
+    assert set(PENALTIES) == set(LOSSES)
+
+
+@pytest.mark.parametrize(
+    ("case", "setting", "loss", "name"),
+    slow_unless(
+        lambda case, setting, loss, name: (
+            (sorted(LOSSES).index(loss) + sorted(REGISTRY).index(name)) % 2 == (case == "box")
+        ),
+        [
+            (case, setting, loss, name)
+            for case, setting in (("box", "binary"), ("fscale", "multiclass"))
+            for loss in sorted(LOSSES)
+            for name in sorted(REGISTRY)
+        ],
+    ),
+)
+def test_a_penalty_on_functionals(case, setting, loss, name):
+    where = SETTING[setting]
+    rng = np.random.default_rng(8)
+    A = rng.standard_normal((4, where.n_outputs * D))
+    A[3] = A[0] + A[1]
+    nu = np.array([0.3, 0.0, 0.6, 0.1])
+    penalty = Penalty(LinearFunctionals(A), LOSSES[loss](), nu)
+    best = with_penalty(case, setting, loss, lambda W: nu @ PENALTIES[loss](A @ W))
+    assert best > optimum(case, setting) * 1.001
+    problem = objective(CASE[case].oracle, where, penalties=[penalty])
+    assert_solved(problem, name, best)
+
+
+@every_solver
+def test_penalties_of_weight_zero_count_nothing(name):
+    family = LinearFunctionals(np.ones((2, D)))
+    nothing = [Penalty(family, loss(), 0.0) for loss in LOSSES.values()]
+    problem = objective(Box(0.3), penalties=nothing)
+    assert_solved(problem, name, optimum("box", "binary"))
+
+
+class Mirror(InvarianceOracle):
+    """A user's own: the sign of the last two features together carries no information."""
+
+    def support(self, X, V, assign, cost=None):
+        turned = np.einsum("ij,ij->i", X[:, 3:], V[assign, 3:]) < 0
+        return Support(np.where(turned[:, None], X * [1, 1, 1, -1, -1], X))
+
+
+def mirrored(x, label, v, cost):
+    return x[:3] @ v[:3] + cp.abs(x[3:] @ v[3:])
+
+
+MIRROR = Case("mirror", Mirror(), mirrored)
+HALF = Case(
+    "half",
+    Mirror().only_for(1) | Box(0.3),
+    lambda x, label, v, cost: cp.maximum(
+        mirrored(x, label, v, cost) if label == 1 else x @ v, x @ v + 0.3 * cp.norm1(v)
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "setting", "name"),
+    pairs([MIRROR, HALF], ["binary", "multiclass-slack"], sorted(REGISTRY)),
+    ids=str,
+)
+def test_an_oracle_of_a_users_own(case, setting, name):
+    where = SETTING[setting]
+    variables = Variables.of(where)
+    best = minimum(variables.norm + worst_losses(case, where, variables))
+    assert_solved(objective(case.oracle, where), name, best)
+
+
+class Coarse(InvarianceOracle):
+    """A box whose bounds are too high."""
+
+    def __init__(self, excess):
+        self.excess = excess
+
+    def support(self, X, V, assign, cost=None):
+        points = X + 0.3 * np.sign(V)[assign]
+        upper = np.einsum("ij,ij->i", points, V[assign]) + self.excess
+        return Support(points, upper)
+
+
+@every_solver
+@pytest.mark.parametrize("setting", ["binary", "multiclass"])
+@pytest.mark.parametrize("excess", [0.1, np.inf])
+def test_an_oracle_without_a_tight_bound_never_converges(excess, setting, name):
+    best = optimum("box", setting)
+    solver = REGISTRY[name]()
+    tolerance = 1e-2 if name == "pegasos" else 1e-5
+    problem = objective(Coarse(excess), SETTING[setting])
+    solution = solve(problem, solver, Gap(tolerance), random_state=0)
+    assert solution.status is Status.ORACLE_TOO_COARSE
+    assert_brackets(solution, best)
+    assert solution.primal > best * 1.01
+    assert solution.relative_gap > tolerance
+    # What the oracle finds is all there is, so the function is right though nothing proves it.
+    exact = objective(Box(0.3), SETTING[setting]).value(solution.f).upper
+    assert exact == pytest.approx(best, rel=0.1 if excess == 0.1 else tolerance)
+    tight = solve(objective(Coarse(0.0), SETTING[setting]), solver, Gap(tolerance), random_state=0)
+    assert tight.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("oracle", [FDrop(2), FScale(2)])
+def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
+    """Making directions of all weights is dear where features are many."""
+    X = sp.csr_matrix(counts(n=12)[0])
+    term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass(), rescaling="slack")
+    space = ExplicitSpace(X.shape[1], 3, intercept=True)
+    f = np.random.default_rng(0).standard_normal(space.size)
+    asked, ask = [], query._answer_for_labels
+    monkeypatch.setattr(query, "_answer_for_labels", lambda *given: asked.append(1) or ask(*given))
+    upper, attained = term.values(space, f)
+    monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 5)
+    del asked[:]
+    np.testing.assert_array_equal(term.values(space, f), [upper, attained])
+    assert len(asked) == term.bound_structure.n_labels - 1
+    planes = term.planes(space, f)
+    np.testing.assert_allclose(upper, planes.upper, rtol=1e-12)
