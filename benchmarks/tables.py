@@ -1,7 +1,7 @@
 """Tables of pages, generated from the records of benchmarks.
 
     python benchmarks/tables.py            # write all marked tables again
-    python benchmarks/tables.py --check    # only report pages that differ
+    python benchmarks/tables.py --check    # only report what is wrong
 
 A page marks the place of a table, and may choose from it by JSON:
 
@@ -33,9 +33,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from records import Cell, Column, Record, Table
+from records import FOLDER, Cell, Column, Record, Table
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+# Pages whose sentences have no decimal numbers but those of their tables.
+CHECKED = [
+    *(DOCS.glob("evidence/*.md")),
+    *(DOCS.glob("papers/*.md")),
+    *(DOCS / f"{name}.md" for name in ("choose", "comparison", "faq", "limits")),
+    *(
+        DOCS / f"guide/{name}.md"
+        for name in ("images", "malware", "molecules", "sequences", "texts", "words")
+    ),
+]
+PUBLISHED = {"images.md": {"5.03", "2.28"}}  # errors of papers
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]|-\d)")
 MARK = re.compile(
     r"(?P<start><!-- (?P<kind>table|records|text)\b:?(?P<content>.*?)-->\n).*?(?P<end>\n?<!-- end -->)",
     flags=re.DOTALL,
@@ -174,12 +187,45 @@ def with_tables(page: str) -> str:
     return MARK.sub(lambda m: f"{m['start']}{_content(m['kind'], m['content'])}\n<!-- end -->", page)
 
 
+def loose_numbers(path: Path) -> list[str]:
+    """Decimal numbers in the sentences of a page that are neither in its tables nor filled in."""
+    text = path.read_text(encoding="utf-8")
+    filled = " ".join(resolved(match[0]) for match in REFERENCE.finditer(text))
+    lines = re.sub(r"<!--.*?-->", "", text, flags=re.S).splitlines()
+    shown = set(DECIMAL.findall("\n".join([filled, *(line for line in lines if line.startswith("|"))])))
+    prose = "\n".join(line for line in lines if not line.startswith("|"))
+    prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)|[Ss]ection [\d.]+", "", prose, flags=re.S)
+    return sorted(set(DECIMAL.findall(prose)) - shown - PUBLISHED.get(path.name, set()))
+
+
+def faults(name: str) -> list[str]:
+    """Entries of a record that are missing, or cells that do not fit their columns."""
+    record, found = record_of(name), []
+    if not record.data or not (record.tables or record.points):
+        found.append("no data, or neither tables nor points")
+    if record.source != "measured" and not record.source.startswith("transcribed from "):
+        found.append(f"source {record.source!r}")
+    script = re.match(r"python (benchmarks/\w+\.py)\b", record.command)
+    if script is None or not (ROOT / script[1]).exists():
+        found.append(f"command {record.command!r}")
+    for key, table in record.tables.items():
+        for row in table.rows:
+            for column, cell in zip(table.columns, row, strict=True):
+                try:
+                    column.text(cell)
+                except (IndexError, ValueError) as error:
+                    found.append(f"{key}, {column.heading}: {error}")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if a page differs"
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if a page or a record is wrong",
     )
     options = parser.parse_args(arguments)
     differ = []
@@ -189,8 +235,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             differ.append(path)
             if not options.check:
                 path.write_text(new, encoding="utf-8")
-    print("\n".join(f"{'differs' if options.check else 'written'}: {path}" for path in differ))
-    return int(options.check and bool(differ))
+    found = [f"{'differs' if options.check else 'written'}: {path}" for path in differ]
+    if options.check:
+        found += [
+            f"{path}: {number} is in no table" for path in CHECKED for number in loose_numbers(path)
+        ]
+        names = sorted(path.stem for path in FOLDER.glob("*.json"))
+        found += [f"{name}: {fault}" for name in names for fault in faults(name)]
+    print("\n".join(found))
+    return int(options.check and bool(found))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,10 @@ autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+# All but what Ruff formats, a long description, and what `tests/paths/test_docstrings.py` checks:
+# examples and related names of classes and functions, inherited docstrings, and parameters, which are
+# attributes of results.
+numpydoc_validation_checks = {"all", "GL01", "GL02", "GL03", "ES01", "EX01", "SA01", "GL08", "PR01"}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -2,7 +2,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from zlib import crc32
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Processes share the cores: threads of BLAS, which wait busily, would take them from each other.
@@ -13,28 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# The same cases in every run, and so the same faults found: more of them would be tried for nothing.
-# The first of a test waits for compilers.
-settings.register_profile("structinv", derandomize=True, deadline=None, max_examples=30)
-settings.load_profile("structinv")
-
-
-def pytest_addoption(parser):
-    parser.addoption("--part", metavar="K/N", help="run part K of N of the tests, K from 1 to N")
-
-
-def pytest_collection_modifyitems(config, items):
-    """Keep the tests of one part, which their names decide."""
-    if config.getoption("part") is None:
-        return
-    number, n_parts = map(int, config.getoption("part").split("/"))
-    if not 1 <= number <= n_parts:
-        raise pytest.UsageError(f"--part must be K/N with K from 1 to N, got {number}/{n_parts}")
-    parts = [[] for _ in range(n_parts)]
-    for item in items:
-        parts[crc32(item.nodeid.encode()) % n_parts].append(item)
-    items[:] = parts.pop(number - 1)
-    config.hook.pytest_deselected(items=sum(parts, []))
+# The same examples in every run, without a limit of time, since the first one waits for compilers. The
+# weekly run tries new ones (`--hypothesis-profile=random`): a failure is kept by `@example`.
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("random", deadline=None, max_examples=100, print_blob=True)
+settings.load_profile("fixed")
 
 
 def pytest_runtest_setup(item):

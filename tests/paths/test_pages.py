@@ -29,9 +29,17 @@ def read(page):
 
 
 WITH_CODE = [page for page in PAGES if pages.code_of(read(page))]
+# What users read first. The other pages are for authors of extensions and for background.
+FIRST = ("README.md", "docs/quickstart.md", "docs/guide/")
 
 
-@pytest.mark.parametrize("page", WITH_CODE)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page.startswith(FIRST) else pytest.mark.slow)
+        for page in WITH_CODE
+    ],
+)
 def test_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType("page")  # classes of a page can be pickled
@@ -44,11 +52,11 @@ def test_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
             assert not pages.differences(code.shown or "", printed), f"{page}:{code.line}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/extend/")])
-def test_authors_of_extensions_need_no_private_names(page):
-    text = read(page)
-    code = [block.source for block in pages.code_of(text)] + re.findall(r"`([^`\n]+)`", text)
-    assert not [each for each in code if re.search(r"(?<!\w)_[a-z]", each)]
+def test_authors_of_extensions_need_no_private_names():
+    for page in [page for page in PAGES if page.startswith("docs/extend/")]:
+        text = read(page)
+        code = [block.source for block in pages.code_of(text)] + re.findall(r"`([^`\n]+)`", text)
+        assert not [each for each in code if re.search(r"(?<!\w)_[a-z]", each)], page
 
 
 def test_code_stands_in_fences():
@@ -131,11 +139,12 @@ def script(path):
     return module
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
-def test_files_that_pages_name_are_there(page):
-    named = set(re.findall(r"(?<![\w/.])((?:\w+/)+\w+\.py)\b", read(page)))
+def test_files_that_pages_name_are_there():
     folders = [ROOT, ROOT / "structinv", ROOT / "structinv" / "oracles"]
-    assert not [name for name in named if not any((folder / name).exists() for folder in folders)]
+    for page in [*PAGES, "CONTRIBUTING.md"]:
+        named = set(re.findall(r"(?<![\w/.])((?:\w+/)+\w+\.py)\b", read(page)))
+        missing = [name for name in named if not any((folder / name).exists() for folder in folders)]
+        assert missing == [], page
 
 
 def test_the_first_page_is_short():

@@ -20,7 +20,7 @@ from structinv.oracles import FDrop
 from ..estimators.cases import CASE
 from .worked import NAMES, answers, worked
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # A process that hangs is ended after so many seconds.
 PATIENCE = 600.0
 
@@ -58,6 +58,7 @@ def interpreted():
     return finished(started(*NAMES, NUMBA_DISABLE_JIT="1"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_without_compiling(name, interpreted):
     # Sums are rounded in another order, which a fit may turn into all that its tolerance leaves open.
@@ -139,7 +140,7 @@ def test_two_processes_fill_one_cache(tmp_path):
     assert_same(finished(started(name, NUMBA_CACHE_DIR=str(tmp_path)))[name], name)
 
 
-SCRIPT = Path(__file__).with_name("saved_fits.py")
+SCRIPT = ROOT / "tests" / "paths" / "saved_fits.py"
 MODELS = ("words", "images", "tags", "unfitted", "command")
 
 
@@ -153,6 +154,7 @@ def folders(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_two_fits_give_equal_files(name, folders):
     first, second = (folder / name for folder in folders)

@@ -103,8 +103,9 @@ def _first_failure(copy: Path, part: list[str]) -> str:
         return f"no end after {SECONDS} s"
     if done.returncode in (0, 5):  # 5: no tests
         return ""
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if not failed:
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failed = [line for line in lines if "::" in line]
+    if not failed:  # such as tests that cannot be imported
         raise RuntimeError(f"pytest failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return failed[0].split(" - ")[0].split(maxsplit=1)[1]
 
