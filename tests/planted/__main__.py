@@ -1,7 +1,7 @@
 """Whether the tests find planted bugs: `python -m tests.planted` runs the tests on every patch.
 
-Each patch of a folder ``tests/planted/ROOM`` is one bug in ``structinv/ROOM``. It is applied to a copy of
-the checkout, and the default tests of the room run there, then those of ``tests/contracts`` and, with
+Each patch of a folder ``tests/planted/PACKAGE`` is one bug in ``structinv/PACKAGE``. It is applied to a copy of
+the checkout, and the default tests of the package run there, then those of ``tests/contracts`` and, with
 ``--all``, all others and the slow ones. A bug counts as found as soon as a test fails.
 """
 
@@ -26,9 +26,9 @@ SECONDS = 1800
 
 
 def main() -> None:
-    """Print one line per bug, and the numbers of each room."""
+    """Print one line per bug, and the numbers of each package."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="rooms, such as dual, or bugs, such as dual/step")
+    parser.add_argument("names", nargs="*", help="packages, such as dual, or bugs, such as dual/step")
     parser.add_argument("--all", action="store_true", help="also all other tests, and the slow ones")
     parser.add_argument("--jobs", type=int, default=1, help="bugs at a time")
     parser.add_argument("--json", type=Path, help="file for the results")
@@ -46,9 +46,9 @@ def main() -> None:
             print(f"{_name(patch):50} {where or 'not found':60} {seconds:4.0f} s", flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
-    for room in sorted({name.split("/")[0] for name in found}):
-        mine = [where for name, where in found.items() if name.startswith(f"{room}/")]
-        print(f"{room:20} {sum(map(bool, mine))} of {len(mine)} found")
+    for package in sorted({name.split("/")[0] for name in found}):
+        its = [where for name, where in found.items() if name.startswith(f"{package}/")]
+        print(f"{package:20} {sum(map(bool, its))} of {len(its)} found")
 
 
 def _name(patch: Path) -> str:
@@ -57,8 +57,8 @@ def _name(patch: Path) -> str:
 
 def _try(patch: Path, everything: bool) -> tuple[str, float]:
     """The first test that fails with a bug, or an empty string, and the seconds of all runs."""
-    start, room = time.monotonic(), patch.parent.name
-    parts = [[f"tests/{room}"], ["tests/contracts"]]
+    start = time.monotonic()
+    parts = [[f"tests/{patch.parent.name}"], ["tests/contracts"]]
     if everything:
         parts += [["tests", "structinv"], ["-m", "slow", "tests"]]
     with tempfile.TemporaryDirectory() as folder:
