@@ -35,10 +35,7 @@ FIRST = ("README.md", "docs/quickstart.md", "docs/guide/")
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=() if page.startswith(FIRST) else pytest.mark.slow)
-        for page in WITH_CODE
-    ],
+    [pytest.param(page, marks=() if page.startswith(FIRST) else pytest.mark.slow) for page in WITH_CODE],
 )
 def test_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

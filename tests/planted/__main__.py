@@ -1,8 +1,8 @@
 """Whether the tests find planted bugs: `python -m tests.planted` runs the tests on every patch.
 
-Each patch of a folder ``tests/planted/PACKAGE`` is one bug in ``structinv/PACKAGE``. It is applied to a copy of
-the checkout, and the default tests of the package run there, then those of ``tests/contracts`` and, with
-``--all``, all others and the slow ones. A bug counts as found as soon as a test fails.
+Each patch of a folder ``tests/planted/PACKAGE`` is one bug in ``structinv/PACKAGE``. It is applied to a
+copy of the checkout, and the default tests of the package run there, then those of ``tests/contracts``
+and, with ``--all``, all others and the slow ones. A bug counts as found as soon as a test fails.
 """
 
 from __future__ import annotations
