@@ -1,9 +1,9 @@
-"""Small training problems, and their optima written in cvxpy apart from the package."""
+"""Small training problems, and the smallest value of a program."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -73,7 +73,6 @@ class Setting:
 _unequal = tuple(np.linspace(0.05, 0.6, N))
 _some_zero = tuple(np.where(np.arange(N) == 2, 0.0, np.linspace(0.4, 0.1, N)))
 _pair = [[0.0, 0.7], [2.0, 0.0]]
-
 SETTINGS = [
     Setting("binary", Binary(), 2, [[0, 1], [1, 0]], False, True, _unequal),
     Setting("binary-slack", Binary(), 2, _pair, True, False, _some_zero),
@@ -108,53 +107,6 @@ def objective(
     return Objective(space, [term, *penalties])
 
 
-@dataclass(frozen=True)
-class Variables:
-    """Weights and constants of each output; a constant that is no variable is zero."""
-
-    W: cp.Variable
-    b: Any
-
-    @classmethod
-    def of(cls, setting: Setting) -> Variables:
-        K = setting.n_outputs
-        return cls(cp.Variable((K, D)), cp.Variable(K) if setting.intercept else np.zeros(K))
-
-    @property
-    def norm(self) -> Any:
-        return 0.5 * cp.sum_squares(self.W) + 0.5 * cp.sum_squares(self.b)
-
-    def against(self, label: int, other: int) -> tuple[Any, Any]:
-        """What `other` has more than `label`: weights, and constants."""
-        if self.W.shape[0] == 1:
-            sign = 1.0 if other == 1 else -1.0
-            return sign * self.W[0], sign * self.b[0]
-        return self.W[other] - self.W[label], self.b[other] - self.b[label]
-
-
-def worst_losses(case: Case, setting: Setting, variables: Variables, factor: float = 1.0) -> Any:
-    """``sum_i c_i max(0, max over y' of the worst case of G (f_y' - f_y) + D rho)``."""
-    total = 0.0
-    for x, label, weight in zip(setting.X, setting.y, setting.weights, strict=True):
-        parts = [0.0]
-        for other in range(setting.n_classes):
-            D = float(setting.cost[label][other])
-            G = D if setting.slack else 1.0
-            if other != label:
-                v, constant = variables.against(label, other)
-                parts.append(case.graded_support_expression(x, label, G * v, D) + G * constant)
-        total = total + factor * weight * cp.maximum(*parts)
-    return total
-
-
-@cache
-def optimum(case: str, setting: str, factor: float = 1.0) -> float:
-    """The optimal value of `objective`, from the case's own expression of its support."""
-    variables = Variables.of(SETTING[setting])
-    losses = worst_losses(CASE[case], SETTING[setting], variables, factor)
-    return minimum(variables.norm + losses)
-
-
 def minimum(expression: Any, constraints: Sequence[Any] = ()) -> float:
     """The smallest value, to about ten digits."""
     problem = cp.Problem(cp.Minimize(expression), list(constraints))
@@ -172,20 +124,6 @@ def assert_brackets(solution: Solution, best: float) -> None:
         assert record.primal >= best - slack, record
     assert solution.dual <= best + slack
     assert solution.primal >= best - slack
-
-
-_penalized: dict[tuple[str, str, str], float] = {}
-
-
-def with_penalty(case: str, setting: str, name: str, penalty: Callable[[Any], Any]) -> float:
-    """The optimum with a named penalty on the weights of all outputs, one after the other."""
-    if (case, setting, name) not in _penalized:
-        variables = Variables.of(SETTING[setting])
-        losses = worst_losses(CASE[case], SETTING[setting], variables)
-        weights = cp.reshape(variables.W, (variables.W.size,), order="C")
-        best = minimum(variables.norm + losses + penalty(weights))
-        _penalized[case, setting, name] = best
-    return _penalized[case, setting, name]
 
 
 class Chain(Structure):
@@ -264,36 +202,6 @@ def chain_objective(oracle: InvarianceOracle, rescaling: str) -> Objective:
             )
         ],
     )
-
-
-@cache
-def chain_optimum(case: str, rescaling: str) -> float:
-    """The optimum of `chain_objective`, by all sequences of labels."""
-    X, y, lengths, weights = chain_rows()
-    W, b, T = cp.Variable((LABELS, D)), cp.Variable(LABELS), cp.Variable(LABELS**2)
-    gain = [
-        [
-            CASE[case].support_expression(x, label, W[other] - W[label]) + b[other] - b[label]
-            if other != label
-            else 0.0
-            for other in range(LABELS)
-        ]
-        for x, label in zip(X, y, strict=True)
-    ]
-    total = 0.5 * (cp.sum_squares(W) + cp.sum_squares(b) + cp.sum_squares(T))
-    first = 0
-    for length, weight in zip(lengths, weights, strict=True):
-        truth = y[first : first + length]
-        parts = [0.0]
-        moves = transitions(sequences(length)) - transitions(truth[None, :])
-        for labels, transition in zip(sequences(length), moves, strict=True):
-            cost = float(np.sum(labels != truth))
-            moved = sum(gain[first + t][label] for t, label in enumerate(labels))
-            factor = cost if rescaling == "slack" else 1.0
-            parts.append(factor * (moved + transition @ T) + cost)
-        total = total + weight * cp.maximum(*parts)
-        first += length
-    return minimum(total)
 
 
 def two_classes(n=60, d=12, seed=0):

@@ -1,17 +1,26 @@
-"""The command line: formats of DATA, and messages that name a file and a line."""
+"""The command line: formats of DATA, folders of rows, and messages that name a file and a line."""
 
 import gzip
+import io
+import json
 import lzma
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import structinv
 from structinv import InvariantLinearSVC
+from structinv.cli import data
 from structinv.cli.data import Format, read, with_features, with_tokens
-from structinv.rows import RowWriter
+from structinv.datasets import make_mail_like
+from structinv.rows import RowFolder, RowWriter
 
-from .test_commands import fail, run, succeed
+from ..blocks import use_small_blocks
+from ..commands import fail, run, succeed
+from ..hostile import EVIL, is_visible
 
 ROWS = "1 1:2 3:1.5\n-1 2:4 # a comment, with words\n# only a comment\n\n1\n"
 
@@ -216,13 +225,6 @@ class TestSentences:
             with_tokens(samples(tmp_path, self.TEXT, "data.conll"), 1, [])
 
 
-def test_a_model_of_rows_refuses_texts(tmp_path):
-    succeed("fit", written(tmp_path, "1 1:1\n-1 2:1\n" * 5, "rows.svm"), "-o", tmp_path / "m")
-    line = fail("predict", tmp_path / "m", written(tmp_path, '{"text": "a"}'))
-    assert "MODEL takes rows, but" in line
-    assert line.endswith("has texts")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -235,9 +237,146 @@ def test_numbers_and_labels_that_no_model_can_take_are_named(tmp_path, content, 
     assert message in fail("fit", written(tmp_path, content), "-o", tmp_path / "m")
 
 
-def test_models_of_data_frames_have_no_warning_of_names(tmp_path):
-    model = InvariantLinearSVC(random_state=0).fit(np.eye(5), [0, 1, 0, 1, 0])
-    model.feature_names_in_ = np.array(list("abcde"), dtype=object)
-    structinv.save(model, tmp_path / "m")
-    path = written(tmp_path, "e,d,c,b,a\n1,2,3,4,5\n")
-    assert "feature names" not in run("predict", tmp_path / "m", path).stderr
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Some ten blocks of a fit, and several of a conversion."""
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(data, "BLOCK_SIZE", 5000)
+
+
+DROP = ("--oracle", "fdrop", "--max-changes", 2, "--C", 0.1, "--tol", 0.01)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Files, folders of the same rows, and models of both; tests never change them."""
+    folders = tmp_path_factory.mktemp("folders")
+    for name, seed in (("train", 0), ("test", 1)):
+        X, y = make_mail_like(300, 100, random_state=seed)
+        path = folders / f"{name}.svm"
+        dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(path), zero_based=False)
+        succeed("convert", path, folders / name, "--n-features", 100)
+    for name in ("train", "train.svm"):
+        succeed("fit", folders / name, *DROP, "-o", folders / f"{name}.model")
+    return folders
+
+
+def test_a_model_of_a_folder_is_that_of_the_estimator(folders, tmp_path):
+    succeed("fit", folders / "train", *DROP, "--memory-limit", "1GB", "-o", tmp_path / "m")
+    saved, rows = structinv.load(tmp_path / "m"), RowFolder(folders / "train")
+    model = InvariantLinearSVC(saved.oracle, C=0.1, tol=0.01, random_state=0, memory_limit="1GB")
+    np.testing.assert_allclose(saved.coef_, model.fit(rows, rows.labels).coef_, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["train.model", "train.svm.model"])
+def test_answers_about_a_folder_are_those_about_the_file(folders, model, tmp_path):
+    lines = succeed("predict", folders / model, folders / "test", "--scores", "--certify")
+    assert lines == succeed("predict", folders / model, folders / "test.svm", "--scores", "--certify")
+    assert len(lines.splitlines()) == 300
+    for name, *more in (("evaluate",), ("explain", "--row", 17)):
+        told = succeed(name, folders / model, folders / "test", *more)
+        assert told == succeed(name, folders / model, folders / "test.svm", *more)
+    succeed("report", folders / model, folders / "test", "-o", tmp_path / "report")
+    assert "of the output of sha256sum" in (tmp_path / "report").read_text()
+
+
+def test_rows_without_labels(folders, tmp_path):
+    with RowWriter(tmp_path / "unlabeled") as rows:
+        rows.append(make_mail_like(50, 100, random_state=2)[0])
+    model = folders / "train.model"
+    assert len(succeed("predict", model, tmp_path / "unlabeled").splitlines()) == 50
+    assert "Row 3: no label" in succeed("explain", model, tmp_path / "unlabeled", "--row", 3)
+    assert "has no usable labels" in fail("evaluate", model, tmp_path / "unlabeled")
+    assert "has no usable labels" in fail("fit", tmp_path / "unlabeled", *DROP, "-o", tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted: no file was written"),
+        (OSError("the disk is gone"), 2, "error: the disk is gone"),
+    ],
+)
+def test_an_existing_file_stays_unchanged(folders, tmp_path, monkeypatch, error, code, said):
+    count, old = [0], InvariantLinearSVC.predict
+
+    def predict(self, X):
+        count[0] += 1
+        if count[0] == 3:
+            raise error
+        return old(self, X)
+
+    (tmp_path / "labels").write_text("old")
+    monkeypatch.setattr(InvariantLinearSVC, "predict", predict)
+    result = run("predict", folders / "train.model", folders / "test", "-o", tmp_path / "labels")
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert (tmp_path / "labels").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["labels"]
+
+
+def test_folders_that_hold_no_rows(folders, tmp_path):
+    line = fail("fit", tmp_path, *DROP, "-o", tmp_path / "m")
+    assert f"{tmp_path} must be a folder of rows, but has no manifest.json" in line
+
+
+class TestConvert:
+    @pytest.mark.parametrize(("zero_based", "dtype"), [(False, "float64"), (True, "float32")])
+    def test_rows_and_labels(self, folders, tmp_path, zero_based, dtype):
+        X, y = load_svmlight_file(str(folders / "train.svm"), n_features=100)
+        path = tmp_path / "rows.svm"
+        dump_svmlight_file(X, y, str(path), zero_based=zero_based)
+        path = tmp_path / "rows.svm.gz"
+        path.write_bytes(gzip.compress((tmp_path / "rows.svm").read_bytes()))
+        option = "--zero-based" if zero_based else "--one-based"
+        out = succeed("convert", path, tmp_path / "rows", "--dtype", dtype, option, "--n-features", 100)
+        assert f"300 rows, 100 features, {X.nnz} entries" in out
+        rows = RowFolder(tmp_path / "rows")
+        assert rows.dtype == dtype
+        assert rows.notes["first_feature"] == int(not zero_based)
+        np.testing.assert_array_equal(rows.labels, y)
+        np.testing.assert_array_equal(rows.block(0, 300).toarray(), X.toarray())
+
+    def test_standard_input(self, folders, tmp_path, monkeypatch):
+        stream = io.TextIOWrapper(io.BytesIO((folders / "train.svm").read_bytes()))
+        monkeypatch.setattr(sys, "stdin", stream)
+        rows = data.convert_file(Path("-"), tmp_path / "rows", "float64", None, 1)
+        assert rows.shape[0] == 300
+
+    def test_errors_name_file_and_lines(self, folders, tmp_path):
+        path = tmp_path / "rows.svm"
+        path.write_text((folders / "train.svm").read_text() + "1 x:1\n")
+        line = fail("convert", path, tmp_path / "rows")
+        last = len(path.read_text().splitlines())
+        assert f"{path}, line {last}: " in line
+        assert not (tmp_path / "rows").exists()
+        path.write_text("1 0:1\n")
+        assert "pass --zero-based" in fail("convert", path, tmp_path / "rows")
+        path.write_text("1 101:1\n")
+        assert "line 1: " in fail("convert", path, tmp_path / "rows", "--n-features", 100)
+
+    def test_places(self, folders, tmp_path):
+        assert "SOURCE must be a file" in fail("convert", folders / "train", tmp_path / "again")
+        assert "FOLDER must be a new folder" in fail("convert", folders / "train.svm", tmp_path)
+        assert "FOLDER must be a new folder" in fail("convert", folders / "train.svm", "-")
+        assert "No such file" in fail("convert", tmp_path / "nothing", tmp_path / "rows")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"{EVIL},b\n1,x\n",
+        f"{EVIL},{EVIL},label\n1,2,3\n",
+        f"a,label\n{EVIL},x\n",
+        f"{EVIL}\n",
+        json.dumps({EVIL: "x"}),
+        '{"text": "a"}\n{' + EVIL,
+        f"1 {EVIL}:1\n",
+    ],
+)
+def test_messages_are_escaped_and_cut(tmp_path, content):
+    (tmp_path / "data").write_text(content)
+    with pytest.raises(ValueError, match="data") as caught:
+        read(tmp_path / "data", None, "label", 1)
+    assert is_visible(str(caught.value))
+    assert len(str(caught.value)) < 1000

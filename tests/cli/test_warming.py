@@ -10,7 +10,7 @@ import pytest
 import structinv
 from structinv.cli.warming import USES, Family
 
-from .test_commands import fail
+from ..commands import fail
 
 ROOT = Path(structinv.__file__).parents[1]
 

@@ -40,15 +40,13 @@ def change(X, broken):
 BROKEN = ["negative", "large", "decreasing"]
 
 
-@pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.parametrize("form", FORMATS)
-def test_broken_indices_are_named_in_every_format(form, broken):
-    X = counts()[0].asformat(form)
-    check_indices("X", X)
-    if form == "coo" and broken == "decreasing":
-        return
-    with pytest.raises(ValueError, match="X must have (indices from 0 to|an increasing indptr)"):
-        check_indices("X", change(X, broken))
+def test_broken_indices_are_named_in_every_format(form):
+    for broken in BROKEN if form != "coo" else BROKEN[:2]:
+        X = counts()[0].asformat(form)
+        check_indices("X", X)
+        with pytest.raises(ValueError, match="X must have (indices from 0 to|an increasing indptr)"):
+            check_indices("X", change(X, broken))
 
 
 def test_the_row_of_a_broken_index_is_named():
@@ -65,11 +63,9 @@ SPARSE = [
 ]
 
 
-@pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.parametrize("case", SPARSE, ids=lambda case: case.name)
-def test_no_estimator_follows_broken_indices(case, broken):
+def test_no_estimator_follows_broken_indices(case):
     good = sp.csr_matrix(np.abs(case.X))
-    bad = change(good.copy(), broken)
     fitted = type(case.estimator)(**case.estimator.get_params(deep=False))
     if "oracle" in fitted.get_params(deep=False) and case.name in ("linear", "linear regression"):
         fitted.set_params(oracle=Identity())
@@ -78,9 +74,11 @@ def test_no_estimator_follows_broken_indices(case, broken):
     calls = [getattr(fitted, name) for name in methods if hasattr(fitted, name)]
     with_labels = [getattr(fitted, name) for name in ("partial_fit", "score") if hasattr(fitted, name)]
     calls += [lambda X, call=call: call(X, case.y) for call in [*with_labels, fitted.fit]]
-    for call in calls:
-        with pytest.raises(ValueError, match="X must have (indices from|an increasing)"):
-            call(bad)
+    for broken in BROKEN:
+        bad = change(good.copy(), broken)
+        for call in calls:
+            with pytest.raises(ValueError, match="X must have (indices from|an increasing)"):
+                call(bad)
 
 
 @pytest.mark.parametrize("broken", BROKEN)

@@ -1,154 +1,19 @@
 """No perturbation violates a certificate, and exact oracles attain it."""
 
-from itertools import combinations, product
+from functools import cache
 
 import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, certify
-from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Support
-from structinv.solvers import REGISTRY, Status
+from structinv.oracles.third_party import bind
 
-from ..estimators.test_linear import mails
-from ..oracles.cases import CASES, rows
-from ..oracles.cases import D as CASE_D
+from ..certificates.cases import distance, fitted, made, margins_of
+from ..oracles.cases import CASES, D, rows
 from ..oracles.random_edits import EDITS, beaten
 
-D = 4
-# Quarters, so that sums and products by powers of two are exact and ties are common.
-quarters = st.integers(-12, 12).map(lambda k: k / 4)
-anything = st.floats(-1e3, 1e3, width=32) | quarters
-word_oracles = st.builds(FDrop, st.integers(0, 3)) | st.builds(
-    FScale, st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([1.0, 2.0, 8.0])
-)
-either = word_oracles | st.builds(lambda left, right: left | right, word_oracles, word_oracles)
-many = settings(max_examples=80)
-
-
-def made(coef, intercept, oracle, dtype=np.float64):
-    """Return a model with these weights, as after a fit."""
-    model = InvariantLinearSVC(oracle)
-    model.coef_, model.intercept_ = np.asarray(coef, dtype), np.asarray(intercept, dtype)
-    model.classes_ = np.arange(2 if len(model.coef_) == 1 else len(model.coef_))
-    model.n_features_in_ = model.coef_.shape[1]
-    return model
-
-
-@st.composite
-def problems(draw, numbers, oracles=word_oracles, dtype=np.float64, n=3):
-    """Return a model of two to four classes, rows and labels."""
-    n_outputs = draw(st.sampled_from([1, 3, 4]))
-    coef = draw(arrays(dtype, (n_outputs, D), elements=numbers))
-    intercept = draw(arrays(dtype, n_outputs, elements=numbers))
-    X = draw(arrays(dtype, (n, D), elements=numbers))
-    y = draw(arrays(np.int64, n, elements=st.integers(0, max(n_outputs, 2) - 1)))
-    return made(coef, intercept, draw(oracles), dtype), X, y
-
-
-def edits(oracle, x):
-    """Return all candidates for the worst case in S(x): edited words at extreme factors."""
-    if isinstance(oracle, (FDrop, FScale)):
-        low, high = oracle.factors
-        members = [x]
-        for k in range(1, min(oracle.max_changes, D) + 1):
-            for words in combinations(range(D), k):
-                for factors in product((low, high), repeat=k):
-                    z = x.copy()
-                    z[list(words)] *= np.asarray(factors, x.dtype)
-                    members.append(z)
-        return np.array(members)
-    return np.concatenate([edits(oracle.left, x), edits(oracle.right, x)])
-
-
-def margins(model, Z, label):
-    """Return the score of the label minus every other, at each of the points."""
-    f = Z.astype(np.float64) @ model.coef_.T.astype(np.float64) + model.intercept_
-    f = np.hstack([np.zeros((len(Z), 1)), f]) if f.shape[1] == 1 else f
-    competitors = np.delete(f, label, axis=1)
-    return f[:, label] - np.max(competitors, axis=1)
-
-
-def lowest(model, X, y):
-    return np.array(
-        [margins(model, edits(model.oracle, x), label).min() for x, label in zip(X, y, strict=True)]
-    )
-
-
-@many
-@given(problems(quarters, either))
-def test_certified_is_robust_to_the_bit(problem):
-    model, X, y = problem
-    worst = lowest(model, X, y)
-    certificate = model.certify(X, y)
-    # A union's parts see the same ends, so that enumeration is exact for it, too.
-    np.testing.assert_array_equal(certificate.attacked, worst)
-    np.testing.assert_allclose(certificate.margins, worst, rtol=0, atol=1e-11)
-    assert np.all(certificate.margins <= worst)
-    assert np.all(certificate.exact)
-    assert np.array_equal(certificate.correct, worst > 0)
-    assert certificate.accuracy == np.mean(worst > 0) == certificate.attacked_accuracy
-    assert certificate.accuracy <= model.score(X, y)
-
-
-@many
-@given(problems(anything, either))
-def test_no_edit_beats_the_certificate(problem):
-    model, X, y = problem
-    certificate = model.certify(X, y)
-    worst = lowest(model, X, y)
-    assert np.all(certificate.margins <= worst)
-    size = 1 + np.abs(X).max() * np.abs(model.coef_).max() + np.abs(model.intercept_).max()
-    np.testing.assert_allclose(certificate.margins, worst, rtol=0, atol=1e-12 * 8 * D * size)
-    sparse = model.certify(sp.csr_matrix(X), y)
-    np.testing.assert_allclose(sparse.margins, worst, rtol=0, atol=1e-12 * 8 * D * size)
-    assert np.all(sparse.margins <= worst)
-    for x, label, correct in zip(X, y, certificate.correct, strict=True):
-        if correct:
-            assert np.all(model.predict(edits(model.oracle, x)) == label)
-
-
-@many
-@given(problems(st.floats(-100, 100, width=32), word_oracles, np.float32))
-def test_single_precision_is_not_optimistic(problem):
-    model, X, y = problem
-    certificate = model.certify(X, y)
-    for x, label, bound in zip(X, y, certificate.margins, strict=True):
-        Z = edits(model.oracle, x)
-        assert Z.dtype == np.float32
-        assert np.all(margins(model, Z, label) >= bound)
-        if bound > 0:
-            assert np.all(model.predict(Z) == label)
-
-
-@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-41), (np.float64, 1e-310)])
-def test_products_that_become_zero_are_not_certified(dtype, tiny):
-    X = np.full((2, D), 1e-6, dtype)
-    for coef in (np.full((1, D), tiny), np.outer([0.0, 1.0, -1.0], np.full(D, tiny))):
-        model = made(coef, np.zeros(len(coef)), FDrop(0), dtype)
-        correct = model.certify(X, [1, 1]).correct
-        assert np.all(model.predict(X)[correct] == 1)
-
-
-@pytest.mark.parametrize(("dtype", "shared"), [(np.float32, 1e4), (np.float64, 1e12)])
-def test_cancelled_terms_count_as_rounding_errors(dtype, shared):
-    rng = np.random.default_rng(0)
-    X = np.abs(rng.standard_normal((20_000, D))).astype(dtype)
-    small = 0.1 * rng.standard_normal((3, D))
-    by_weights = made(small + shared, np.zeros(3), FDrop(0), dtype)
-    by_intercepts = made(small, np.full(3, shared), FDrop(0), dtype)
-    for model in (by_weights, by_intercepts):
-        predicted = model.predict(X)
-        for label in range(3):
-            correct = model.certify(X, np.full(len(X), label)).correct
-            assert np.all(predicted[correct] == label)
-            assert np.any(correct) == np.any(predicted == label)
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def all_members(bound, points):
@@ -171,22 +36,24 @@ def lowest_by_definition(case, model, x, label):
     return min(margins)
 
 
-# The oracle of the case "only_for" names the third label.
-WITH_CLASSES = [(case, k) for case in CASES for k in (2, 3) if k == 3 or case.name != "only_for"]
+@every_case
+def test_samples_of_every_oracle_stay_above_its_certificate(case):
+    # The oracle of the case "only_for" names the third label.
+    for n_classes in (3,) if case.name == "only_for" else (2, 3):
+        check_samples(case, n_classes)
 
 
-@pytest.mark.parametrize(("case", "n_classes"), WITH_CLASSES, ids=str)
-def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
+def check_samples(case, n_classes):
     X, y = rows(4)
     y = y % n_classes
     rng = np.random.default_rng(4)
     n_outputs = 1 if n_classes == 2 else 3
-    coef, intercept = rng.standard_normal((n_outputs, CASE_D)), rng.standard_normal(n_outputs)
+    coef, intercept = rng.standard_normal((n_outputs, D)), rng.standard_normal(n_outputs)
     model = made(coef, intercept, case.oracle)
     certificate = model.certify(X, y)
     bound = case.oracle.bind(X, y)
     members = bound.sample(slice(None), 300, rng)
-    sampled = np.array([margins(model, Z, label).min() for Z, label in zip(members, y, strict=True)])
+    sampled = np.array([margins_of(model, Z, label).min() for Z, label in zip(members, y, strict=True)])
     assert np.all(certificate.margins <= sampled)
     assert np.all(certificate.exact)
     np.testing.assert_allclose(certificate.margins, certificate.attacked, rtol=0, atol=1e-12)
@@ -195,11 +62,11 @@ def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
 
     worst = model.worst_case(X, y)
     assert all_members(bound, worst)
-    reached = [margins(model, z[None], label)[0] for z, label in zip(worst, y, strict=True)]
+    reached = [margins_of(model, z[None], label)[0] for z, label in zip(worst, y, strict=True)]
     np.testing.assert_allclose(reached, certificate.attacked, rtol=0, atol=1e-12)
     if case.oracle.finite and not case.graded:
         lists = bound.oracle.orbit(X) if not case.oracle.depends_on_label else members
-        listed = [margins(model, Z, label).min() for Z, label in zip(lists, y, strict=True)]
+        listed = [margins_of(model, Z, label).min() for Z, label in zip(lists, y, strict=True)]
         np.testing.assert_allclose(certificate.attacked, listed, rtol=0, atol=1e-12)
     if case.sparse:
         sparse = model.certify(sp.csr_matrix(X), y)
@@ -208,138 +75,8 @@ def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
         assert all_members(bound, again)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_a_margin_of_zero_is_not_correct(n_outputs):
-    model = made(np.zeros((n_outputs, D)), np.zeros(n_outputs), FDrop(1))
-    X, y = np.ones((4, D)), np.zeros(4, dtype=int)
-    certificate = model.certify(X, y)
-    assert model.score(X, y) == 1.0
-    assert certificate.margins.tolist() == [0.0] * 4
-    assert certificate.accuracy == certificate.attacked_accuracy == 0.0
-    assert np.all(certificate.exact)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_without_labels_the_prediction_is_certified(n_classes):
-    X, y = mails(n_classes=n_classes)
-    y[:6] = y[1:7]
-    model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
-    predicted = model.predict(X)
-    assert np.any(predicted != y)
-    certificate, wanted = model.certify(X), model.certify(X, predicted)
-    assert np.array_equal(certificate.margins, wanted.margins)
-    assert certificate.accuracy > model.certify(X, y).accuracy
-    assert np.array_equal(model.worst_case(X), model.worst_case(X, predicted))
-
-
-class Inexact(InvarianceOracle):
-    """`FDrop` that finds only a part of the worst case, or has only a loose bound."""
-
-    supports_sparse = True
-
-    def __init__(self, kind, max_changes=1):
-        self.kind = kind
-        self.max_changes = max_changes
-
-    def support(self, X, V, assign, cost=None):
-        exact = FDrop(self.max_changes).support(X, V, assign)
-        best = np.einsum("nd,nd->n", exact.points, V[assign])
-        if self.kind == "infinite":
-            return Support(exact.points, np.full(len(assign), np.inf))
-        if self.kind == "loose":
-            return Support(exact.points, best + 0.5)
-        return Support(X, best)  # knows the bound, finds nothing
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("kind", ["infinite", "loose", "blind"])
-def test_inexact_oracles_are_never_exact(kind, n_classes):
-    X, y = mails(n_classes=n_classes)
-    model = InvariantLinearSVC(FDrop(1), C=0.05, random_state=0).fit(X, y)
-    exact = model.certify(X, y)
-    certificate = model.set_params(oracle=Inexact(kind)).certify(X, y)
-    # The same margins, summed up in another order.
-    assert np.all(certificate.margins <= exact.margins + 1e-12)
-    assert np.all(certificate.attacked >= exact.attacked - 1e-12)
-    if kind == "infinite":
-        assert np.all(certificate.margins == -np.inf)
-        assert certificate.accuracy == 0.0
-        assert not np.any(certificate.exact)
-        np.testing.assert_allclose(certificate.attacked, exact.attacked, rtol=0, atol=1e-12)
-    elif kind == "loose":
-        np.testing.assert_allclose(certificate.margins, exact.margins - 0.5, rtol=0, atol=1e-12)
-        assert not np.any(certificate.exact)
-        assert 0 < certificate.accuracy < exact.accuracy
-    else:
-        np.testing.assert_allclose(certificate.margins, exact.margins, rtol=0, atol=1e-12)
-        assert np.mean(certificate.exact) < 0.5
-
-
-@pytest.mark.parametrize("solver", sorted(REGISTRY))
-@pytest.mark.parametrize("kind", ["infinite", "loose", "blind"])
-def test_inexact_oracles_never_converge(kind, solver):
-    X, y = mails()
-    model = InvariantLinearSVC(Inexact(kind), C=0.05, solver=solver, random_state=0)
-    with pytest.warns(ConvergenceWarning) as told:
-        model.fit(X, y)
-    assert model.solution_.status in (Status.ORACLE_TOO_COARSE, Status.STALLED)
-    assert model.solution_.relative_gap > model.tol
-    best = InvariantLinearSVC(FDrop(1), C=0.05, random_state=0).fit(X, y).solution_
-    assert model.solution_.dual <= best.primal
-    assert model.solution_.primal >= best.dual
-    if kind == "infinite":
-        assert model.solution_.status is Status.ORACLE_TOO_COARSE
-        assert "use an exact oracle" in str(told[0].message)
-        # What it finds is the best there is, so that it trains as well as the exact one.
-        losses = np.maximum(0.0, 1.0 - model.certify(X, y).attacked)
-        norm = np.sum(model.coef_**2) + np.sum(model.intercept_**2)
-        assert 0.5 * norm + 0.05 * np.sum(losses) <= (1 + 2e-3) * best.primal
-
-
-def test_another_oracle_may_be_certified():
-    X, y = mails(d=D)
-    model = InvariantLinearSVC(FDrop(1), C=0.1, random_state=0).fit(X, y)
-    other = FScale(2)
-    certificate, worst = model.certify(X, y, oracle=other), model.worst_case(X, y, oracle=other)
-    assert model.oracle.max_changes == 1
-    model.set_params(oracle=other)
-    assert np.array_equal(certificate.margins, model.certify(X, y).margins)
-    assert np.array_equal(worst, model.worst_case(X, y))
-    assert np.array_equal(model.worst_case(X, y, oracle=Identity()), X)
-    for method in (model.certify, model.worst_case):
-        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
-            method(X, y, oracle="fdrop")
-        with pytest.raises(ValueError, match="max_changes must be an integer of at least 0"):
-            method(X, y, oracle=FDrop(-1))
-
-
-def test_rows_in_single_precision_are_rounded_themselves():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((200, 64)), np.arange(200) % 2
-    model = InvariantLinearSVC(Box(0.1), C=0.01, random_state=0).fit(X, y)
-    few = X[:50].astype(np.float32)
-    margins = model.certify(few, y[:50]).margins
-    signs = np.where(y[:50] == 1, 1.0, -1.0)
-    score = few.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
-    worst = signs * score - 0.1 * np.abs(model.coef_[0]).sum()
-    assert np.all(margins <= worst)
-
-
-def test_without_labels_rows_of_every_label_may_change():
-    rng = np.random.default_rng(0)
-    X, y = rng.poisson(1.0, (40, 6)).astype(float), np.arange(40) % 2
-    X[y == 1, :3] += 1.0
-    some, every = FDrop(2).only_for(1), FDrop(2)
-    for model in (InvariantLinearSVC(some, random_state=0).fit(X, y), LinearSVC().fit(X, y)):
-        predicted = model.predict(X)
-        for kept in (some, some | FDrop(1)):
-            found = certify(model, kept, X).margins
-            np.testing.assert_allclose(found, certify(model, every, X, predicted).margins, atol=1e-12)
-        assert np.any(found < certify(model, some, X, predicted).margins)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", CASES, ids=str)
+@every_case
 def test_no_random_edit_beats_a_certificate(case):
     """Members that are drawn independently of `support` never fall below a margin."""
     made, below, _ = beaten(case, 2400, seed=1)
@@ -349,3 +86,31 @@ def test_no_random_edit_beats_a_certificate(case):
 
 def test_every_oracle_has_edits():
     assert {case.name for case in CASES} == set(EDITS)
+
+
+def has_list(oracle, X, y):
+    """Whether kernel machines have worst cases: covers with grades have none."""
+    changes = bind(oracle, X, y).changes()
+    try:
+        return changes is not None and isinstance(changes.grades(), np.ndarray | None)
+    except NotImplementedError:
+        return False
+
+
+@cache
+def attacked(kind, n_classes):
+    """A model of rows with zeros, and the rows."""
+    rng, y = np.random.default_rng(n_classes), np.arange(12) % n_classes
+    X = rng.standard_normal((12, D)) * (rng.random((12, D)) < 0.8)
+    return fitted(kind, X, y), X, y
+
+
+@every_case
+def test_the_attacked_margin_is_reached_at_the_worst_case_of_every_oracle(case):
+    for kind, n_classes in (("linear", 2), ("linear", 3), ("kernel", 2), ("kernel", 4)):
+        # The oracle of the case "only_for" names the third label.
+        if case.name == "only_for" and n_classes == 2:
+            continue
+        model, X, y = attacked(kind, n_classes)
+        if kind == "linear" or has_list(case.oracle, X, y):
+            assert distance(model, case.oracle, X, y) <= 1.0

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.estimators.representer_classifier import RepresenterClassifier
-from structinv.estimators.virtual import VirtualSVC
+from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, VirtualSVC
+from structinv.functionals import Tangents
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.oracles.images.image_base import ImageOracle
 from structinv.oracles.third_party import bind
@@ -17,6 +16,7 @@ from structinv.structures.inference import decoded
 from structinv.utils.matrices import dense, row_dots
 
 from ..covering import slow_unless
+from ..estimators.cases import check_refused
 from ..problems import two_classes
 from .cases import LEVELED, STRUCTURE_ANSWERS, data, draw, refusals, run
 
@@ -139,7 +139,6 @@ class NoTangents(Box):
 
 
 def test_tangents_are_validated():
-    from structinv.functionals import Tangents
     from structinv.oracles import TangentDerivative
 
     message = r"NoTangents\.tangents must return directions of shape \(1, t, 4\)"
@@ -299,3 +298,41 @@ def test_answers_worse_by_rounding_pass(dtype):
     X = X.astype(dtype)
     model = InvariantLinearSVC(random_state=0).fit(X, y)
     assert model.certify(X, y, oracle=Nothing()).accuracy <= model.score(X, y)
+
+
+class Broken(InvarianceOracle):
+    """An oracle with a planted bug."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def support(self, X, V, assign, cost=None):
+        return self.answer(X)
+
+
+BUGS = [
+    (lambda X: Support(X[:, :-1]), r"points of shape \(9, 4\), got \(9, 3\)"),
+    (lambda X: Support(X[:-1]), r"points of shape \(9, 4\), got \(8, 4\)"),
+    (lambda X: Support(X[0]), r"points of shape \(9, 4\), got \(4,\)"),
+    (lambda X: Support(np.where(X > 0, np.nan, X)), "points that are not finite"),
+    (lambda X: Support(X * np.inf), "points that are not finite"),
+    (lambda X: Support(X, np.full(len(X), np.nan)), "returned upper that are NaN"),
+    (lambda X: Support(X, np.full(len(X) - 1, np.inf)), r"upper of shape \(9,\), got \(8,\)"),
+    (lambda X: Support(X, rho=np.ones(len(X) + 1)), r"grades of shape \(9,\), got \(10,\)"),
+    (lambda X: X, "must return a Support, got ndarray"),
+    (lambda X: None, "must return a Support, got NoneType"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("answer", "said", "solver"),
+    [(*each, "frank_wolfe") for each in BUGS] + [(*each, "bmrm") for each in BUGS[::4]],
+)
+def test_invalid_answers_of_oracles_raise(answer, said, solver):
+    model = InvariantLinearSVC(Broken(answer), solver=solver)
+    check_refused(model, ValueError, f"Broken.support.*{said}", X, Y)
+    model.set_params(oracle=None).fit(X, Y).set_params(oracle=Broken(answer))
+    for method in (model.certify, model.worst_case):
+        with pytest.raises(ValueError, match=f"Broken.support.*{said}"):
+            method(X, Y)

@@ -169,15 +169,18 @@ WRONG_TYPES = [
 REFUSED = [(*row, ValueError) for row in WRONG_VALUES] + [(*row, TypeError) for row in WRONG_TYPES]
 
 
-@pytest.mark.parametrize(("oracle", "message", "error"), REFUSED, ids=range(len(REFUSED)))
-def test_wrong_parameters_raise_before_any_work(oracle, message, error, monkeypatch):
+@pytest.mark.parametrize("kind", sorted({type(oracle).__name__ for oracle, _, _ in REFUSED}))
+def test_wrong_parameters_raise_before_any_work(kind, monkeypatch):
     monkeypatch.setattr("structinv.estimators.base.solve", None)
-    model = InvariantLinearSVC(oracle)
-    with pytest.raises(error, match=message):
-        oracle.bind(X, Y)
-    with pytest.raises(error, match=message):
-        model.fit(X, Y)
-    assert not [name for name in vars(model) if name.endswith("_")]
+    for oracle, message, error in REFUSED:
+        if type(oracle).__name__ != kind:
+            continue
+        model = InvariantLinearSVC(oracle)
+        with pytest.raises(error, match=message):
+            oracle.bind(X, Y)
+        with pytest.raises(error, match=message):
+            model.fit(X, Y)
+        assert not [name for name in vars(model) if name.endswith("_")]
 
 
 ASKED = {

@@ -154,19 +154,19 @@ def test_the_cases_contain_every_declared_parameter():
     assert (oracles.LocalTangents, "reference") in tested
 
 
-@pytest.mark.parametrize("name", ORACLES)
-def test_a_shuffled_table_gives_the_support_of_the_ordered_array(name):
-    X, _, y = rows()
-    V, assign = np.random.default_rng(1).standard_normal((3, 5)), np.arange(len(X)) % 3
-    named = with_numbers(with_tables(ORACLES[name], NAMES), NAMES)
-    # Labels that are integers are the numbers of columns.
-    numbered = with_tables(ORACLES[name], range(5))
-    wanted, *found = (
-        bind(part, X, y).support(slice(None), V, assign, np.ones(len(X))).points
-        for part in (ORACLES[name], named, numbered)
-    )
-    for points in found:
-        np.testing.assert_array_equal(points, wanted)
+def test_a_shuffled_table_gives_the_support_of_the_ordered_array():
+    for name in ORACLES:
+        X, _, y = rows()
+        V, assign = np.random.default_rng(1).standard_normal((3, 5)), np.arange(len(X)) % 3
+        named = with_numbers(with_tables(ORACLES[name], NAMES), NAMES)
+        # Labels that are integers are the numbers of columns.
+        numbered = with_tables(ORACLES[name], range(5))
+        wanted, *found = (
+            bind(part, X, y).support(slice(None), V, assign, np.ones(len(X))).points
+            for part in (ORACLES[name], named, numbered)
+        )
+        for points in found:
+            np.testing.assert_array_equal(points, wanted)
 
 
 @pytest.mark.parametrize("name", ["box-radii", "fadd-some", "ellipsoid", "tangent", "fadd-mask"])
@@ -197,19 +197,23 @@ def test_the_given_oracle_remains_unchanged(name):
         assert owner.get_params(False)[parameter].equals(other.get_params(False)[parameter])
 
 
-@pytest.mark.parametrize("name", ORACLES)
-def test_labels_that_no_column_has_are_refused(name):
-    X, frame, y = rows()
-    given, other = (with_tables(ORACLES[name], [*NAMES[:4], last]) for last in ("size", "length"))
-    _, parameter, _ = next(array_parameters(other))
-    unknown = f"the labels of {parameter} must contain each column of X once: 'length' is not a column"
-    with pytest.raises(ValueError, match=unknown):
-        certify(LogisticRegression().fit(frame, y), other, frame, y)
-    with pytest.raises(ValueError, match=unknown):
-        InvariantLinearSVC(other).fit(frame, y)
-    for oracle in (given, with_tables(ORACLES[name], range(1, 6))):
-        with pytest.raises(ValueError, match=r"must have no labels, because no column of X has a name"):
-            InvariantLinearSVC(oracle).fit(X, y)
+def test_labels_that_no_column_has_are_refused():
+    for name in ORACLES:
+        X, frame, y = rows()
+        given, other = (with_tables(ORACLES[name], [*NAMES[:4], last]) for last in ("size", "length"))
+        _, parameter, _ = next(array_parameters(other))
+        unknown = (
+            f"the labels of {parameter} must contain each column of X once: 'length' is not a column"
+        )
+        with pytest.raises(ValueError, match=unknown):
+            certify(LogisticRegression().fit(frame, y), other, frame, y)
+        with pytest.raises(ValueError, match=unknown):
+            InvariantLinearSVC(other).fit(frame, y)
+        for oracle in (given, with_tables(ORACLES[name], range(1, 6))):
+            with pytest.raises(
+                ValueError, match=r"must have no labels, because no column of X has a name"
+            ):
+                InvariantLinearSVC(oracle).fit(X, y)
 
 
 def test_default_labels_apply_by_position():

@@ -202,7 +202,7 @@ def test_a_worker_that_joins_gets_groups_of_one_that_has_several(monkeypatch, th
 
 def slowly(group, f, *request):
     if group.number == 0:
-        time.sleep(0.5)
+        time.sleep(0.15)
     return respond(group, f, *request)
 
 
@@ -210,10 +210,11 @@ def slowly(group, f, *request):
 def test_rounds_do_not_wait_for_a_worker_that_is_slow(monkeypatch, threads, optimum, most):
     monkeypatch.setattr(term_of_partitions, "respond", slowly)
     monkeypatch.setattr(cluster_of_fits, "LEAST_PATIENCE", 0.01)
+    monkeypatch.setattr(cluster_of_fits, "PATIENCE", 2.0)
     monkeypatch.setattr(cluster_of_fits, "POLL", 0.01)
     monkeypatch.setattr(term_of_partitions, "MOST_ROUNDS_LATE", most)
     answers = at_round(monkeypatch, 0, lambda cluster: None)
-    check_bounds(model_on(threads).fit(PARTS), optimum)
+    check_bounds(model_on(threads, tol=1e-2).fit(PARTS), optimum)
     assert any(answer.late for answers_of_round in answers for answer in answers_of_round)
     assert any(len(answers_of_round) == 1 for answers_of_round in answers)
 

@@ -1,5 +1,7 @@
 """Labelings of examples in partitions: the problem of all examples together, and lazy answers."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -81,9 +83,15 @@ def model_on(client, structure, oracle=None, **parameters):
     return DaskInvariantStructuredSVC(structure, oracle=oracle, client=client, **given)
 
 
-def check_fit(model, *examples):
+@cache
+def tagger():
+    """A model of all sentences in memory."""
+    return InvariantStructuredSVC(Sequence(), C=0.1, tol=1e-3, random_state=0).fit(*sentences())
+
+
+def check_fit(model, *examples, optimum=None):
     """The optimum of all examples in memory lies within the bounds; return that fit."""
-    optimum = model._in_memory().set_params(tol=1e-3).fit(*examples)
+    optimum = optimum or model._in_memory().set_params(tol=1e-3).fit(*examples)
     check_bounds(model, optimum)
     assert model.classes_.tolist() == optimum.classes_.tolist()
     assert model.coef_.shape == optimum.coef_.shape
@@ -101,7 +109,8 @@ def same(found, known):
 def test_bounds_hold_the_optimum_of_all_examples_together(client, kind):
     structure, oracle, make = KINDS[kind]
     X, y = make()
-    found = model_on(client, structure, oracle).fit(pairs([6, 6, 15], X, y))
+    tol = 0.03 if make is sentences else 0.01
+    found = model_on(client, structure, oracle, tol=tol).fit(pairs([6, 6, 15], X, y))
     optimum = check_fit(found, X, y)
     known = vars(optimum.structure_)
     assert vars(found.structure_).keys() == known.keys()
@@ -141,10 +150,10 @@ def test_some_partitions_have_no_weights(client):
 
 def test_columns_of_tokens_are_those_of_all_partitions(client):
     X, y = sentences()
-    found = model_on(client, Sequence()).fit(pairs([9, 20], X, y))
-    optimum = check_fit(found, X, y)
+    found = model_on(client, Sequence(), tol=0.1).fit(pairs([9, 20], X, y))
+    optimum = check_fit(found, X, y, optimum=tagger())
     assert list(found.vectorizer_.vocabulary_) == list(optimum.vectorizer_.vocabulary_)
-    hashed = model_on(client, Sequence(), n_hashed=64).fit(pairs([9, 20], X, y))
+    hashed = model_on(client, Sequence(), n_hashed=64, tol=0.1).fit(pairs([9, 20], X, y))
     check_fit(hashed, X, y)
     assert hashed.n_features_in_ == 64
 
@@ -152,7 +161,7 @@ def test_columns_of_tokens_are_those_of_all_partitions(client):
 def test_columns_are_joined_a_few_partitions_at_a_time(client):
     X, y = sentences()
     found = model_on(client, Sequence(), tol=0.1).fit(pairs(range(1, 24), X, y))
-    optimum = check_fit(found, X, y)
+    optimum = check_fit(found, X, y, optimum=tagger())
     assert list(found.vectorizer_.vocabulary_) == list(optimum.vectorizer_.vocabulary_)
 
 
@@ -167,7 +176,7 @@ def test_labels_of_all_partitions(client):
     assert found.classes_.dtype == object
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_cut_does_not_change_the_optimum(client, seed):
     X, y = chains()
     rng = np.random.default_rng(seed)

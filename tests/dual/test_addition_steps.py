@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
 from structinv.dual import dual_state, refusals
-from structinv.dual.addition_shares import share_out
 from structinv.dual.addition_state import AdditionState
 from structinv.dual.addition_steps import (
     BUDGET,
@@ -30,37 +29,20 @@ from structinv.dual.addition_steps import (
     weights_of,
 )
 from structinv.dual.edit_state import EditState
-from structinv.losses import Logistic, SquaredHinge
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
-from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
+from structinv.solvers import BMRM, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
-from structinv.terms.worst_case import WorstMargin
-from structinv.utils.matrices import csr_arrays
 
 from ..covering import each_once
+from .cases import MARGIN_LOSSES as LOSSES
+from .cases import WORDS, changes_of
+from .cases import edit_objective as objective
+from .cases import edit_optimum as optimum
+from .cases import edit_rows as rows
 
-WORDS = 30
 VALUES = np.random.default_rng(5).uniform(0.3, 2.0, WORDS)
-LOSSES = {"hinge": None, "squared_hinge": SquaredHinge(), "logistic": Logistic()}
-
-
-def rows(n=40, d=WORDS, density=0.2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.poisson(1.5, (n, d)) * (rng.random((n, d)) < density)
-    y = (X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 0).astype(int)
-    y[:2] = 0, 1
-    return sp.csr_matrix(X.astype(float)), y
-
-
-def objective(oracle, loss="hinge", intercept=True, weights=0.3, dense=False, data=None):
-    X, y = rows() if data is None else data
-    X = X.toarray() if dense else X
-    space = ExplicitSpace(X.shape[1], intercept=intercept)
-    if loss == "hinge":
-        return Objective(space, [WorstCase(X, y, oracle, Binary(), weights)])
-    return Objective(space, [WorstMargin(X, y, oracle, LOSSES[loss], weights)])
 
 
 def state_of(problem):
@@ -90,30 +72,9 @@ EDITED = {
 ORACLES = ADDED | EDITED
 
 
-def changes_of(oracle):
-    """What may be done to words, and which rows may change."""
-    inner = getattr(oracle, "oracle", oracle)
-    return inner.edits(WORDS), np.isin(rows()[1], getattr(oracle, "labels", [0, 1]))
-
-
-def optimum(oracle, loss="hinge", intercept=True, weights=0.3):
-    """The program itself, with the K largest gains of every row."""
-    (X, y), (edits, changed) = rows(), changes_of(oracle)
-    X, (n, d) = X.toarray(), X.shape
-    w, b, cost = cp.Variable(d), cp.Variable(), 0.0
-    for row, c in enumerate(np.broadcast_to(weights, n)):
-        s, x = 2 * y[row] - 1, X[row]
-        depth = -s * (w @ x + (b if intercept else 0.0))
-        if changed[row]:
-            own = -s * cp.multiply(x, w)
-            added = -s * cp.multiply(edits.value * ((x == 0) | edits.present), w)
-            gains = cp.maximum((edits.low - 1) * own, (edits.high - 1) * own, added, 0)
-            depth += cp.sum_largest(gains, edits.max_changes)
-        short = cp.pos(1 + depth)
-        written = {"hinge": short, "squared_hinge": cp.square(short), "logistic": cp.logistic(depth)}
-        cost += c * written[loss]
-    norm = cp.sum_squares(w) + (cp.square(b) if intercept else 0.0)
-    return cp.Problem(cp.Minimize(0.5 * norm + cost)).solve(solver="CLARABEL")
+def losses_of(name):
+    """Those whose steps are compiled."""
+    return LOSSES if name in ADDED else ["hinge"]
 
 
 SETTINGS = each_once(list(ADDED), list(LOSSES), [True, False], [0.05, 0.3])
@@ -155,10 +116,13 @@ def test_features_stored_as_zeros_may_be_added():
     assert stored.nnz == 1200
 
 
-@pytest.mark.parametrize(
-    ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
-)
-def test_the_state_is_a_sum_of_planes_after_every_sweep(name, loss):
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_state_is_a_sum_of_planes_after_every_sweep(name):
+    for loss in losses_of(name):
+        check_sum_of_planes(name, loss)
+
+
+def check_sum_of_planes(name, loss):
     problem, (edits, changed) = objective(ORACLES[name], loss, weights=0.5), changes_of(ORACLES[name])
     term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
     X, signs = term.bound.X.toarray(), 2 * term.bound_structure.codes - 1
@@ -274,10 +238,13 @@ def worst_depths(state, w, b):
     return np.array(depths)
 
 
-@pytest.mark.parametrize(
-    ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
-)
-def test_gaps_of_rows_add_up_to_the_gap_over_what_all_add(name, loss):
+@pytest.mark.parametrize("name", ORACLES)
+def test_gaps_of_rows_add_up_to_the_gap_over_what_all_add(name):
+    for loss in losses_of(name):
+        check_gaps_of_rows(name, loss)
+
+
+def check_gaps_of_rows(name, loss):
     state, u = settled(name, loss)
     w = state._weights(u)
     depths = worst_depths(state, w[:WORDS], w[WORDS])
@@ -292,8 +259,13 @@ def test_gaps_of_rows_add_up_to_the_gap_over_what_all_add(name, loss):
     assert gaps.sum() == pytest.approx(upper - state._dual_at(u), rel=1e-8, abs=1e-9)
 
 
-@pytest.mark.parametrize(("name", "loss"), [(n, loss) for n in ADDED for loss in LOSSES])
-def test_a_step_on_a_row_leaves_no_gap_while_features_keep_their_state(name, loss):
+@pytest.mark.parametrize("name", ADDED)
+def test_a_step_on_a_row_leaves_no_gap_while_features_keep_their_state(name):
+    for loss in LOSSES:
+        check_step_on_a_row(name, loss)
+
+
+def check_step_on_a_row(name, loss):
     state, u = settled(name, loss)
     n_kept = 0
     for row in state.rows:
@@ -355,7 +327,7 @@ def test_parts_of_other_terms_in_f_are_unchanged():
     ]
     problem = Objective(space, terms)
     found = solve(problem, FrankWolfe(), Gap(1e-7), random_state=0)
-    other = solve(problem, BMRM(), Gap(1e-7), random_state=0)
+    other = solve(problem, SVMStruct(), Gap(1e-7), random_state=0)
     assert found.status is Status.CONVERGED
     assert found.primal == pytest.approx(other.primal, rel=1e-6)
 
@@ -395,34 +367,6 @@ def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
     ]
     least = cp.Problem(cp.Minimize(cp.sum_squares(f)), limits).solve(solver="CLARABEL")
     assert w @ w == pytest.approx(least, rel=1e-6, abs=1e-7)
-
-
-@given(seed=st.integers(0, 10_000), density=st.sampled_from([0.0, 0.1, 0.5]))
-def test_shares_keep_to_what_rows_may_add(seed, density):
-    rng = np.random.default_rng(seed)
-    n, d, K = int(rng.integers(1, 12)), int(rng.integers(1, 15)), int(rng.integers(1, 5))
-    X = sp.csr_matrix((rng.random((n, d)) < density).astype(float))
-    rows, levels = np.arange(n), rng.uniform(0.1, 1.0, n)
-    absent = X.toarray() == 0
-    could = levels @ absent
-    # Shares that rows can have, as the mean of draws of K words each.
-    wanted = np.zeros((n, d))
-    for _ in range(3):
-        for row in range(n):
-            words = np.flatnonzero(absent[row])
-            some = rng.permutation(words)[: rng.integers(0, K + 1)]
-            wanted[row, some] += levels[row] / 3
-    asked = wanted.sum(axis=0)
-    left, most = asked.copy(), n * (K + 1) + d
-    entries = csr_arrays(X)
-    starts, words, shares = share_out(entries, rows, levels, K * levels, left, could, False, most)
-    found = sp.csr_matrix((shares, words, starts), (n, d)).toarray()
-    np.testing.assert_allclose(found.sum(axis=0) + left, asked, atol=1e-12)
-    assert np.all(found <= levels[:, None] * (1 + 1e-12))
-    assert np.all(found[~absent] == 0)
-    assert np.all(found.sum(axis=1) <= K * levels * (1 + 1e-12))
-    if density == 0.0:
-        np.testing.assert_allclose(left, 0.0, atol=1e-10)
 
 
 def test_rows_with_all_features_and_signs_without_rows():

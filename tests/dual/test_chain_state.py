@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from itertools import combinations, product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,21 +11,22 @@ import scipy.sparse as sp
 from structinv.dual import chain_state, dual_state, refusals
 from structinv.dual.base import never
 from structinv.dual.chain_state import ChainState
-from structinv.dual.chain_steps import score
 from structinv.dual.flow_state import FlowState
 from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Sequence
-from structinv.structures.sequence import best_labels, viterbi
 from structinv.terms import Objective, WorstCase
 
 from ..covering import each_once
-from ..problems import assert_brackets, minimum
+from ..problems import assert_brackets
+from .cases import LENGTHS
+from .cases import N_FEATURES as FEATURES
+from .cases import N_LABELS as LABELS
+from .cases import sequence_objective as objective
+from .cases import sequence_optimum as optimum
+from .cases import sequence_rows as rows
 
-LABELS, FEATURES = 3, 4
-LENGTHS = (3, 1, 2, 3)
-WEIGHTS = np.array([0.5, 0.2, 0.4, 0.3])
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [1.0, 1.5, 0.0]])
 ALLOWED = {(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)}
 SETTINGS = {
@@ -42,8 +41,6 @@ SETTINGS = {
     "all dropped": {"oracle": FDrop(6)},
     "two scaled": {"oracle": FScale(2, low=0.5, high=1.5)},
 }
-
-
 ORACLES = [Identity(), FDrop(1), FScale(2)]
 
 
@@ -52,76 +49,6 @@ class Mine(Sequence):
 
     def decode(self, potentials, pairwise, layout):
         return super().decode(potentials, pairwise, layout)
-
-
-def rows(unseen=False):
-    """Rows and labels; one that allows all masks here, as no 0 is followed by a 2, nor a 2 by a 2."""
-    y = np.array([0, 1, 2, 2, 1, 0, 0, 1, 1])
-    y = np.minimum(y, 1) if unseen else y
-    rng = np.random.default_rng(0)
-    return rng.standard_normal((LABELS, FEATURES))[y] + 0.6 * rng.standard_normal((len(y), FEATURES)), y
-
-
-def objective(
-    *, form=np.asarray, kind=Sequence, oracle=None, intercept=False, allowed=None, weights=WEIGHTS,
-    unseen=False, **costs,
-):  # fmt: skip
-    X, y = rows(unseen)
-    oracle = Identity() if oracle is None else oracle
-    classes, layout = np.arange(LABELS), Layout.of_lengths(LENGTHS)
-    term = WorstCase(form(X), y, oracle, kind(allowed), weights, classes, layout=layout, **costs)
-    n_pairwise = kind().n_pairwise(LABELS)
-    return Objective(ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_pairwise=n_pairwise), [term])
-
-
-def edited(x, oracle):
-    """All corners of a row's set of changes."""
-    found = [x]
-    if oracle is not None:
-        for count in range(1, min(oracle.max_changes, len(x)) + 1):
-            for places in combinations(range(len(x)), count):
-                for factors in product(oracle.factors, repeat=count):
-                    found.append(x.copy())
-                    found[-1][list(places)] *= factors
-    return np.array(found)
-
-
-def optimum(
-    intercept=False, allowed=None, weights=WEIGHTS, unseen=False, cost=None, position_weight=None,
-    oracle=None,
-):  # fmt: skip
-    """The optimal value by all labelings and changes, in cvxpy."""
-    X, y = rows(unseen)
-    cost = 1.0 - np.eye(LABELS) if cost is None else cost
-    factors = np.ones(len(y)) if position_weight is None else position_weight
-    W, b = cp.Variable((LABELS, FEATURES)), cp.Variable(LABELS) if intercept else np.zeros(LABELS)
-    A, a, e = cp.Variable((LABELS, LABELS)), cp.Variable(LABELS), cp.Variable(LABELS)
-
-    def links(labels):
-        total = a[labels[0]] + e[labels[-1]]
-        for j, k in zip(labels[:-1], labels[1:], strict=True):
-            total = total + A[j, k]
-        return total
-
-    wins = {
-        (t, k): cp.max(edited(X[t], oracle) @ (W[k] - W[y[t]])) + b[k] - b[y[t]]
-        for t in range(len(y))
-        for k in range(LABELS)
-        if k != y[t]
-    }
-    total, first = 0.5 * sum(cp.sum_squares(part) for part in (W, b, A, a, e)), 0
-    for length, weight in zip(LENGTHS, weights, strict=True):
-        own = slice(first, first + length)
-        truth, parts = tuple(y[own].tolist()), [0.0]
-        for labels in product(range(LABELS), repeat=length):
-            pairs = zip(labels[:-1], labels[1:], strict=True)
-            if labels != truth and (allowed is None or all(pair in allowed for pair in pairs)):
-                margin = float(np.sum(factors[own] * cost[y[own], list(labels)]))
-                wrong = [(t, k) for t, k in enumerate(labels, first) if k != y[t]]
-                parts.append(sum(wins[each] for each in wrong) + links(labels) - links(truth) + margin)
-        total = total + float(weight) * cp.maximum(*parts)
-        first += length
-    return minimum(total)
 
 
 def state_of(problem):
@@ -305,48 +232,3 @@ def test_unsupported_problems_have_a_reason(monkeypatch):
     assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
     assert "plane_tol" in reason(objective(), plane_tol=0.1)
     assert "chains" not in refusals(objective().terms[0], objective().space)
-
-
-def random_sequence(n_labels, size, seed):
-    """Return potentials after those of other examples, and links, some of them forbidden."""
-    rng = np.random.default_rng(seed)
-    potentials, links = (
-        rng.standard_normal((size + 2, n_labels)),
-        rng.standard_normal((n_labels + 2, n_labels)),
-    )
-    links[1 % n_labels, 0] = -np.inf if n_labels > 1 else 0.0
-    return potentials, links
-
-
-# Labels are taken four at a time: each remainder has an example.
-@pytest.mark.parametrize("n_labels", range(1, 7))
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_the_best_labeling_is_the_best_of_all(n_labels, size):
-    potentials, links = random_sequence(n_labels, size, seed=n_labels)
-    heights, begin = np.empty((size, n_labels)), 2
-    labels = np.zeros(size + 2, dtype=np.int64)
-    best_labels(potentials, links, np.array([begin, begin + size]), heights, labels)
-    scores = {
-        each: links[n_labels, each[0]]
-        + sum(potentials[begin + t, k] for t, k in enumerate(each))
-        + sum(links[j, k] for j, k in zip(each[:-1], each[1:], strict=True))
-        + links[n_labels + 1, each[-1]]
-        for each in product(range(n_labels), repeat=size)
-    }
-    assert tuple(labels[begin:].tolist()) == max(scores, key=scores.__getitem__)
-    assert np.all(labels[:begin] == 0)
-
-
-def test_the_score_is_that_of_its_labeling_to_the_last_bit():
-    potentials, links = random_sequence(5, 30, seed=0)
-    heights, labels = np.empty((30, 5)), np.zeros(30, dtype=np.int64)
-    best_labels(potentials[2:], links, np.array([0, 30]), heights, labels)
-    label, highest = viterbi(potentials, 2, 30, links, heights)
-    assert label == labels[-1]
-    assert highest == score(potentials[2:], links, 30, labels, 0)
-
-
-def test_ties_prefer_the_first_last_labels():
-    labels, heights = np.ones(4, dtype=np.int64), np.empty((4, 3))
-    best_labels(np.zeros((4, 3)), np.zeros((5, 3)), np.array([0, 4]), heights, labels)
-    np.testing.assert_array_equal(labels, 0)

@@ -1,253 +1,32 @@
-"""Dual variables of members: of linear functions, and of kernels in blocks of rows."""
-
-import tracemalloc
+"""Dual variables of members in the space of a kernel, in blocks of rows."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from structinv.dual import dual_state
-from structinv.dual import linear_member_state as linear_members
 from structinv.dual import member_state as members
 from structinv.dual.base import never
 from structinv.dual.case import Case
-from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
-from structinv.dual.member_steps import ActiveMembers, member_losses
 from structinv.kernels import Gaussian
-from structinv.oracles import Identity
-from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
-from structinv.spaces import ExplicitSpace, atoms
+from structinv.oracles import Identity, Shifts
+from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
+from structinv.spaces import atoms
+from structinv.spaces.atoms import AtomStore
 from structinv.spaces.kernel_space import KernelSpace
+from structinv.spaces.point_sums import PointSums
 from structinv.structures import Binary
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 
-from ..covering import slow_unless
-from ..kernels.problems import KERNELS, optimum
+from ..kernels.problems import KERNELS
 from ..oracles.cases import D, Shrinkings
-from ..oracles.orbit_cases import ORBIT_CASE, ORBIT_CASES
-from ..problems import COSTLY, SETTING, SETTINGS, assert_brackets, objective
-
-EVERY = [*SETTINGS, COSTLY]
-every_setting = pytest.mark.parametrize("setting", EVERY, ids=str)
-# Two classes and no change have in-hull steps.
-LISTS = [case for case in ORBIT_CASES if case.scored and case.name not in ("identity", "only_for-none")]
-NAMES = [case.name for case in LISTS]
-SOME = ORBIT_CASE[NAMES[-1]]
-
-
-def state_of(problem, number=0, epsilon=0.0):
-    rng = np.random.default_rng(0)
-    return dual_state(problem.terms[number], problem.space, rng, epsilon)
-
-
-# Each list in one setting in turns.
-@pytest.mark.parametrize(
-    ("case", "setting"),
-    slow_unless(
-        lambda case, setting: (EVERY.index(setting) - LISTS.index(case)) % len(EVERY) == 0,
-        [(case, setting) for case in LISTS for setting in EVERY],
-    ),
-    ids=str,
-)
-def test_the_optimum_is_that_over_the_members(case, setting):
-    problem = objective(case.oracle, setting)
-    assert isinstance(state_of(problem), LinearMemberState)
-    found = solve(problem, FrankWolfe(), Gap(1e-6), check_always=True, random_state=0)
-    assert found.status is Status.CONVERGED
-    assert_brackets(found, optimum(case.name, setting.name, "linear")[0])
-
-
-WITHOUT_HULL = pytest.mark.parametrize("setting", [COSTLY, *SETTINGS[2:]], ids=str)
-SPARSE = [Identity().discounted(0.4), Identity().only_for(1).discounted(0.4)]
-
-
-@WITHOUT_HULL
-@pytest.mark.parametrize("oracle", SPARSE, ids=repr)
-def test_sparse_rows_take_the_steps_of_dense_ones(oracle, setting):
-    found = []
-    for sparse in (False, True):
-        problem = objective(oracle, setting, sparse=sparse)
-        state, f = state_of(problem), problem.space.zeros()
-        assert isinstance(state, LinearMemberState)
-        estimates = [state.sweep(f)[0] for _ in range(5)]
-        found.append((estimates, f, state.offset, state.combination(), state.value(f)))
-        again = state_of(problem)
-        again.start(state.arrays(), f)
-        np.testing.assert_array_equal(again.alphas[:, : state.alphas.shape[1]], state.alphas)
-    for dense, of_sparse in zip(*found, strict=True):
-        np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-12)
-
-
-@WITHOUT_HULL
-def test_sparse_rows_start_other_solvers(setting):
-    problem = objective(Identity(), setting, sparse=True)
-    first = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
-    second = solve(problem, SVMStruct(), Gap(1e-3), warm_start=first, random_state=0)
-    assert second.status is Status.CONVERGED
-    third = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=second, random_state=0)
-    assert third.status is Status.CONVERGED
-    further = solve(problem, SVMStruct(), Gap(1e-7), warm_start=first, random_state=0)
-    assert further.status is Status.CONVERGED
-
-
-def test_sparse_rows_of_several_classes_take_memory_for_their_entries_only():
-    """Rows of n x d, dense, would take 80 MB; their planes, a class each, 8 times as much."""
-    rng = np.random.default_rng(0)
-    n, d, n_classes = 500, 20_000, 8
-    X = sp.random(n, d, 1e-3, format="csr", random_state=rng)
-    y = rng.integers(n_classes, size=n)
-    for solver in (FrankWolfe(), SVMStruct(), Pegasos()):
-        space = ExplicitSpace(d, n_classes, intercept=True)
-        problem = Objective(space, [WorstCase(X, y, Identity(), Multiclass(), 1.0)])
-        solve(problem, solver, Iterations(1), random_state=0)
-        tracemalloc.start()
-        solve(problem, solver, Iterations(3), random_state=0)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        element = 8 * space.size
-        assert peak < 15 * element + 100 * X.nnz * n_classes
-
-
-@every_setting
-@pytest.mark.parametrize("room", [1, 10**9])
-def test_members_are_computed_in_portions_that_fit(setting, room, monkeypatch):
-    monkeypatch.setattr(linear_members, "LEAST_MADE", room)
-    problem = objective(SOME.oracle, setting)
-    state, f = state_of(problem), problem.space.zeros()
-    state.sweep(f)
-    holding = np.flatnonzero(np.any(state.alphas > 0, axis=1))
-    portions = state._portions(holding)
-    np.testing.assert_array_equal(np.concatenate(portions), holding)
-    assert (len(portions) > 1) == (room == 1)
-    assert solve(problem, FrankWolfe(), Gap(1e-5), random_state=0).status is Status.CONVERGED
-
-
-@every_setting
-@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
-def test_solutions_are_a_warm_start(setting, solver):
-    problem = objective(SOME.oracle, setting)
-    first = solve(problem, solver, Gap(1e-5), random_state=0)
-    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first, random_state=0)
-    assert again.status is Status.CONVERGED
-    if isinstance(solver, FrankWolfe):
-        assert again.iterations == 0
-        assert again.dual >= first.dual - 1e-9 * abs(first.dual)
-
-
-@every_setting
-def test_steps_between_sparse_members_are_those_of_dense_ones(setting):
-    rng = np.random.default_rng(0)
-    problem = objective(SOME.oracle, setting)
-    # Rows of several members, of one, and of none; each member has features of its own.
-    start = np.cumsum([0, 4, 1, 0, 3, 5, 2, 1, 0, 4])
-    n_rows, n_members, n_labels = 9, start[-1], 2 if setting.n_outputs == 1 else setting.n_outputs
-    points = rng.standard_normal((n_members, D)) * (rng.random((n_members, D)) < 0.4)
-    competitors = problem.terms[0].bound_structure.competitors(np.arange(n_rows))
-    losses = member_losses(competitors, rng.uniform(0.5, 1.0, n_members), problem.weights)
-    found = []
-    for made in (points, sp.csr_matrix(points)):
-        f, alphas, gaps = problem.space.zeros(), np.zeros((n_members, n_labels)), []
-        for seed in range(3):
-            order = np.random.default_rng(seed).permutation(n_rows)
-            members_of_rows = ActiveMembers(made, start)
-            for _ in range(2):
-                table = problem.space.table(f)
-                gaps.append(members_of_rows.ascend(table, order, losses, alphas))
-        found.append((f, alphas, np.array(gaps)))
-    assert np.any(found[0][1] > 0)
-    for dense, of_sparse in zip(*found, strict=True):
-        np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-12)
-
-
-def all_active(problem, epsilon=0.0):
-    """A state in which all members and labels have a dual variable, and its part of f."""
-    state, rows = state_of(problem, epsilon=epsilon), np.arange(9)
-    codes = problem.terms[0].bound_structure.codes
-    wrong = np.arange(state.n_labels) != codes[:, None]
-    owners, members_of, labels = np.nonzero(np.repeat(wrong[:, None], state.size, axis=1))
-    alphas = np.random.default_rng(0).uniform(0.1, 1.0, len(owners)) / (state.size * state.n_labels)
-    state._store(rows, state._gathered(rows, owners, members_of, labels, alphas))
-    return state, state.combination()
-
-
-def gap_of(problem, state, f):
-    return problem.value(f).upper - state.offset + 0.5 * problem.space.dot(f, f)
-
-
-@every_setting
-@pytest.mark.parametrize("name", ["discounted-only_for", "only_for-discounted", "discounted-member"])
-def test_gaps_of_rows_are_those_of_their_own_grades(name, setting):
-    # Rows of one label have grades, and those of another have none.
-    problem, rows = objective(ORBIT_CASE[name].oracle, setting), np.arange(9)
-    state, f = all_active(problem)
-    found = state._score_members(f, rows, np.zeros(9, dtype=int))
-    assert found.sum() == pytest.approx(gap_of(problem, state, f), rel=1e-9)
-    # All members are active, so that steps between them start at the same gap.
-    block = state._active_block(rows, np.full(9, -1))
-    points = ActiveMembers(state._points(block.rows, block.members), block.start)
-    before = [state._ascend(f.copy(), rows, block, points, np.array([row]))[row] for row in rows]
-    np.testing.assert_allclose(before, found, rtol=1e-9, atol=1e-12)
-
-
-@every_setting
-@pytest.mark.parametrize("epsilon", [0.02, 0.1])
-def test_a_converged_state_has_the_gap_of_its_plane_tol(setting, epsilon):
-    # Steps between many active members may lower some of them far below the others.
-    problem = objective(ORBIT_CASE["shrinkings"].oracle, setting, factor=10.0)
-    state, f = all_active(problem, epsilon)
-    sweeps = 0
-    while not state.converged:
-        state.sweep(f)
-        sweeps += 1
-        assert sweeps < 500
-    allowed = epsilon * problem.weights.sum()
-    assert gap_of(problem, state, f) <= 1.02 * allowed
-
-
-def test_members_and_labels_that_do_not_exist_are_left_out():
-    problem = objective(SOME.oracle, SETTING["multiclass"])
-    state = state_of(problem)
-    codes = problem.terms[0].bound_structure.codes
-    wrong = (codes + 1) % state.n_labels
-    ones = np.ones(len(codes), dtype=int)
-    for numbers, labels in [
-        (0 * ones, codes), (state.size * ones, wrong), (-ones, wrong), (0 * ones, -ones)
-    ]:  # fmt: skip
-        arrays = {"gaps": state.gaps, "pairs.counts": ones, "pairs.members": numbers}
-        state.start({**arrays, "pairs.labels": labels, "pairs.alphas": 1.0 * ones}, None)
-        assert not np.any(state.alphas)
-
-
-def test_rows_may_need_more_alphas_than_allocated():
-    rng = np.random.default_rng(0)
-    setting = SETTING["multiclass-slack"]
-    problem = objective(SOME.oracle, setting)
-    state = state_of(problem)
-    before = state.alphas.shape[1]
-    rows = np.arange(2)
-    n, a = state.size, state.n_labels
-    owners, members = np.repeat(rows, n * a), np.tile(np.repeat(np.arange(n), a), 2)
-    alternatives = np.tile(np.arange(a), 2 * n)
-    alphas = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
-    state._store(rows, state._gathered(rows, owners, members, alternatives, alphas))
-    assert state.alphas.shape[1] == n * a > before
-    active = state._active(rows)
-    for got, wanted in zip(active, (owners, members, alternatives, alphas), strict=True):
-        np.testing.assert_allclose(got, wanted)
-
-
-def test_plane_tol_leaves_members_out():
-    setting = SETTING["multiclass"]
-    problem = objective(ORBIT_CASE[NAMES[0]].oracle, setting)
-    loose = solve(problem, FrankWolfe(0.5), Gap(1e-6), random_state=0)
-    tight = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
-    assert loose.status in (Status.WITHIN_PLANE_TOL, Status.CONVERGED)
-    assert loose.primal - loose.dual <= 0.5 * np.sum(setting.weights) + 1e-3
-    n_loose, n_tight = (len(each.dual_variables[0]["pairs.alphas"]) for each in (loose, tight))
-    assert n_loose <= n_tight
+from ..oracles.orbit_cases import ORBIT_CASE
+from ..problems import SETTINGS
+from ..solvers.cases import Turned, data, machine
+from .cases import MEMBER_NAMES as NAMES
+from .cases import state_of
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if not s.slack], ids=str)
@@ -382,3 +161,82 @@ def test_the_kernel_among_atoms_is_that_of_their_points(monkeypatch, n_atoms, ca
     slots = store.slots(pool.keys(*pool.members(numbers)))[:n_atoms]
     points = store.points(slots)
     np.testing.assert_allclose(store.square(slots), Gaussian(1.0)(points, points), atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [1, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, columns, dtype):
+    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", columns)
+    n = 40
+    this, term = machine(cache_mb=columns * 3 * n * dtype().itemsize / 1e6, dtype=dtype)
+    state = dual_state(term, this.space, np.random.default_rng(0))
+    arrays = {
+        "pairs.counts": np.ones(n, dtype=int),
+        "pairs.members": np.zeros(n, dtype=int),
+        "pairs.labels": 1 - term.bound_structure.codes,
+        "pairs.alphas": np.full(n, 0.5),
+    }
+    state.start(arrays, this.space.zeros())
+    assert this.space.atoms.n_cached_rows == columns
+    f = state.combination()
+    for _ in range(30):
+        state.sweep(f)
+    best = solve(machine()[0], FrankWolfe(), Gap(1e-6), random_state=0)
+    reached = state.offset - 0.5 * this.space.dot(f, f)
+    assert reached == pytest.approx(best.dual, rel=1e-4)
+
+
+def test_what_the_cache_does_not_hold_is_computed_in_portions(monkeypatch):
+    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", 1)
+    monkeypatch.setattr(atoms, "VALUES_AT_ONCE", 2000)
+    largest, whole = [0], AtomStore._fill_rows
+
+    def watched(self, numbers, table):
+        largest[0] = max(largest[0], table.size)
+        whole(self, numbers, table)
+
+    this, _ = machine(n=200, cache_mb=200 * 3 * 8 / 1e6)
+    monkeypatch.setattr(AtomStore, "_fill_rows", watched)
+    assert solve(this, FrankWolfe(), Gap(1e-4), random_state=0).status is Status.CONVERGED
+    # A portion is full when its last row, of at most three atoms, goes beyond the limit.
+    assert largest[0] <= 2000 + 3 * 600
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_inner_products_with_long_sums(n_outputs):
+    rng = np.random.default_rng(0)
+    space = KernelSpace(Gaussian(2.0), 3, n_outputs)
+    points = rng.standard_normal((6, 3))
+    keys = space.atoms.add_points(points, np.zeros((6, 2), dtype=int))
+    left, right = rng.integers(6, size=9), rng.integers(6, size=12)
+    a, b = rng.standard_normal((9, n_outputs)), rng.standard_normal((12, n_outputs))
+    first = PointSums(keys[left], a, np.array([0, 0, 4, 9]))
+    second = PointSums(keys[right], b, np.array([0, 5, 12]))
+    terms = space.kernel.matrix(points, points)[np.ix_(left, right)] * (a @ b.T)
+    wanted = np.add.reduceat(np.add.reduceat(terms, [0, 4]), [0, 5], axis=1)
+    np.testing.assert_allclose(space.gram(first, second), np.r_[np.zeros((1, 2)), wanted], atol=1e-14)
+    np.testing.assert_allclose(space.gram(second, first), np.c_[np.zeros((2, 1)), wanted.T], atol=1e-14)
+
+
+def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
+    this, term = machine()
+    earlier = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
+    again = WorstCase(term.X.copy(), data()[1], Turned(), Binary(), 3.0)
+    state = dual_state(again, this.space, np.random.default_rng(0))
+    assert isinstance(state, MemberState)
+    later = solve(
+        Objective(this.space, [again]), FrankWolfe(), Gap(1e-5), warm_start=earlier, random_state=0
+    )
+    cold = solve(machine(weights=3.0)[0], FrankWolfe(), Gap(1e-5), random_state=0)
+    assert (later.status, cold.status) == (Status.CONVERGED, Status.CONVERGED)
+    assert later.primal == pytest.approx(cold.primal, rel=2e-5)
+    assert later.iterations < cold.iterations
+    other = WorstCase(term.X + 1.0, data()[1], Turned(), Binary(), 3.0)
+    assert not isinstance(dual_state(other, this.space, np.random.default_rng(0)), MemberState)
+
+
+def test_members_of_a_union_are_asked_for_by_numbers_it_has():
+    bound = (Shifts(1, shape=(2, 2)) | Shifts(2, shape=(2, 2))).bind(np.ones((2, 4)))
+    for index in ([-1, 0], [0, 9]):
+        with pytest.raises(ValueError, match="index must contain numbers of perturbed samples, from 0"):
+            bound.changes().points(slice(None), np.array(index))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from structinv.dual.row_state import SlopeState
 from structinv.losses import Logistic, Squared, SquaredHinge
@@ -16,45 +15,16 @@ from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.terms.worst_case import WorstMargin
 
 from ..problems import LinearFunctionals
+from .cases import SLOPE_D as D
+from .cases import SLOPE_WEIGHTS as WEIGHTS
+from .cases import SLOPE_X as X
+from .cases import SLOPE_Y as Y
+from .cases import slope_optimum as optimum
+from .cases import slope_problem as problem
 
 LOSSES = {"squared_hinge": SquaredHinge(), "logistic": Logistic()}
-RNG = np.random.default_rng(0)
-N, D = 80, 6
-X = RNG.standard_normal((N, D))
-Y = (X[:, 0] + RNG.standard_normal(N) > 0).astype(int)
-WEIGHTS = np.where(np.arange(N) % 7 == 0, 0.0, RNG.uniform(0.5, 2.0, N))
 # Rows whose steps undo each other, and others whose steps do not.
 FACTORS = {"short": 0.02, "long": 300.0}
-
-
-def problem(loss, factor=1.0, *, sparse=False, intercept=True, oracle=None, penalties=()):
-    rows = sp.csr_matrix(X) if sparse else X
-    term = WorstMargin(rows, Y, oracle or Identity(), LOSSES[loss], factor * WEIGHTS)
-    return Objective(ExplicitSpace(D, intercept=intercept), [term, *penalties])
-
-
-def optimum(loss, factor, intercept, penalty=0.0):
-    """By Newton's method on the weights, with all second derivatives."""
-    rows = np.column_stack([X, np.ones(N)]) if intercept else X
-    signed, c, w = (2 * Y - 1)[:, None] * rows, factor * WEIGHTS, np.zeros(rows.shape[1])
-    normal = np.eye(len(w))[0] - np.eye(len(w))[1]
-    # The squared loss of a penalty is u^2.
-    own = np.eye(len(w)) + 2 * penalty * np.outer(normal, normal)
-    this = LOSSES[loss]
-
-    def value(w):
-        return 0.5 * w @ own @ w + c @ this.value(signed @ w)
-
-    for _ in range(100):
-        u = signed @ w
-        gradient = own @ w + signed.T @ (c * this.derivative(u))
-        way = np.linalg.solve(own + (signed.T * (c * this.curvature(u))) @ signed, -gradient)
-        size = 1.0
-        while value(w + size * way) > value(w) + 1e-4 * size * gradient @ way and size > 1e-9:
-            size *= 0.5
-        w = w + size * way
-    assert np.abs(gradient).max() < 1e-7 * (1.0 + factor)
-    return value(w)
 
 
 def assert_brackets(solution, best):

@@ -1,10 +1,14 @@
 """One small problem for each public estimator, for the contracts that all of them keep."""
 
+import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 
 from structinv import (
     InvariantLinearSVC,
@@ -22,8 +26,10 @@ from structinv import (
 )
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.estimators import CustomStructuredSVC
-from structinv.functionals import Gradient
-from structinv.oracles import Box, Budget, FDrop, Shifts
+from structinv.functionals import Evaluation, Gradient
+from structinv.functionals.representers import Representers
+from structinv.oracles import Box, Budget, FDrop, FiniteOracle, Shifts
+from structinv.solvers import Status
 from structinv.structures import Custom, Sequence
 
 N, D = 10, 4
@@ -131,3 +137,154 @@ TRANSFORMERS = [
 ]
 
 CASE = {case.name: case for case in [*PREDICTORS, *TRANSFORMERS]}
+
+
+@cache
+def fitted(name):
+    """The estimator of a case after its fit, which no test changes."""
+    case = CASE[name]
+    return clone(case.estimator).fit(case.X, case.y)
+
+
+def learned(model):
+    """The names of what a fit has left."""
+    return [name for name in vars(model) if name.endswith("_") and not name.startswith("__")]
+
+
+def check_refused(model, error, message, *data):
+    """A fit raises an error before it has learned anything."""
+    with pytest.raises(error, match=re.compile(message, re.DOTALL)):
+        model.fit(*data)
+    assert learned(model) == []
+    with pytest.raises(NotFittedError):
+        model.predict(data[0])
+
+
+def mails(n=60, d=12, n_classes=2, seed=0):
+    """Counts of words, some of which lean to a class, and labels as strings."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    rates = rng.gamma(1.0, 1.0, (n_classes, d))
+    X = rng.poisson(0.8 * rates[codes]).astype(float)
+    return X, np.array(["ham", "spam", "news", "work"])[codes]
+
+
+SPAM, HAM = ["free", "money", "now", "prize", "click"], ["lunch", "see", "you", "at", "office"]
+
+
+def written_mails(n=60, seed=0, length=12):
+    """Texts of which each class has words of its own, in sentences with signs and capitals."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for i in range(n):
+        own = (SPAM, HAM)[i % 2]
+        tokens = [str(rng.choice(own if rng.random() < 0.6 else SPAM + HAM + ["the", "of"]))
+                  for _ in range(rng.integers(2, length))]  # fmt: skip
+        signs = rng.choice([" ", ", ", "! ", " a ", "\n"], size=len(tokens))
+        texts.append("".join(t.capitalize() + s for t, s in zip(tokens, signs, strict=True)))
+        labels.append(("spam", "ham")[i % 2])
+    return texts, np.array(labels)
+
+
+TEXTS, TEXT_LABELS = written_mails()
+FEW_TEXTS = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
+FEW_LABELS = ["spam", "spam", "ham", "ham"] * 5
+
+
+class Reversal(FiniteOracle):
+    """A signal read backward keeps its label."""
+
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]], axis=1)
+
+
+# Small images, whose shifts come back on the other side.
+SHAPE = (3, 3)
+WRAPPED = Shifts(1, shape=SHAPE, fill="wrap")
+
+
+def orbit_optimum(function, y, orbit, weight):
+    """The least objective over all f in the span of the orbits, and f at all members."""
+    import cvxpy as cp
+
+    from ..kernels.problems import over_members
+
+    classes, codes = np.unique(y, return_inverse=True)
+    n_outputs = 1 if len(classes) == 2 else len(classes)
+
+    def loss(i, mine):
+        if n_outputs == 1:
+            gains = [(1.0 if codes[i] == 0 else -1.0) * mine[:, 0]]
+        else:
+            gains = [mine[:, k] - mine[:, codes[i]] for k in range(n_outputs) if k != codes[i]]
+        return weight * cp.maximum(0.0, *(cp.max(1.0 + gain) for gain in gains))
+
+    return over_members(function, orbit, n_outputs, loss)
+
+
+def data(n=24, d=2, n_classes=2, n_unlabeled=6, seed=0):
+    """Rows in the plane, and labels from 0; the last rows have none."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    codes = np.arange(n) % n_classes
+    X[:, 0] += codes - 0.5 * (n_classes - 1)
+    y = np.where(np.arange(n) < n - n_unlabeled, codes, -1)
+    return X, y
+
+
+def targets(n=24, seed=0):
+    """Rows in the plane with noisy targets."""
+    X, _ = data(n, n_unlabeled=0, seed=seed)
+    return X, np.sin(2 * X[:, 0]) + 0.2 * np.random.default_rng(seed + 1).standard_normal(n)
+
+
+def converged(model):
+    """The model, once it is seen to have ended at its gap."""
+    solution = model.solution_
+    assert solution.status is Status.CONVERGED
+    assert solution.dual <= solution.primal * (1 + 1e-7) + 1e-12
+    assert solution.relative_gap <= model.tol
+    return model
+
+
+def gram(kernel, X, labeled, families):
+    """The Gram matrix of labeled evaluations and families, written out; the sizes of all."""
+    bound = [Evaluation(labeled).bind(X), *(family.bind(X) for family in families)]
+    representers = Representers(kernel, [each.parts(kernel) for each in bound])
+    return representers.gram(), [rows.stop - rows.start for rows in representers.slices]
+
+
+def root_of(G):
+    values, vectors = np.linalg.eigh(G)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def representer_optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
+    """The least value of the objective with labels -1 and +1, or targets; and f at labeled rows."""
+    import cvxpy as cp
+
+    margin = {
+        "logistic": lambda t: cp.logistic(-t),
+        "hinge": lambda t: cp.pos(1 - t),
+        "squared_hinge": lambda t: cp.square(cp.pos(1 - t)),
+    }
+    deviation = {
+        "squared": cp.square,
+        "absolute": cp.abs,
+        "epsilon_insensitive": lambda u: cp.pos(cp.abs(u) - 0.1),
+        "huber": lambda u: cp.huber(u, 1.0),
+    }
+    root, edges = root_of(G), np.cumsum([0, *sizes])
+    z = cp.Variable(len(G))
+    b = cp.Variable() if bias else 0.0
+    u = root @ z
+    f = u[: edges[1]] + b
+    own = margin[loss](cp.multiply(y, f)) if loss in margin else deviation[loss](f - y)
+    total = 0.5 * cp.sum_squares(z) + C * cp.sum(own)
+    families = zip(edges[1:-1], edges[2:], nu, invariance_losses, strict=True)
+    for first, last, weight, name in families:
+        # None of the families here sees a constant.
+        total += weight * cp.sum(deviation[name](u[first:last]))
+    problem = cp.Problem(cp.Minimize(total))
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return float(problem.value), f.value

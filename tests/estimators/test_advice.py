@@ -172,24 +172,26 @@ REGRESSORS = {
 }
 
 
-@pytest.mark.parametrize("offset", [0.0, -1e6, 1e9])
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_targets_far_from_zero(name, offset):
+def test_targets_far_from_zero(name):
     model = clone(REGRESSORS[name])
-    assert not warned(model, X, offset + SIGNAL)
-    expected = clone(model).fit(X, SIGNAL).predict(X)
-    assert model.score(X, offset + SIGNAL) > 0.6
-    # What the solver leaves open, and what numbers of this size hold.
-    np.testing.assert_allclose(model.predict(X) - offset, expected, atol=0.05 + 1e-7 * abs(offset))
+    assert not warned(model, X, SIGNAL)
+    expected = model.predict(X)
+    assert model.score(X, SIGNAL) > 0.6
+    for offset in (-1e6, 1e9):
+        assert not warned(model, X, offset + SIGNAL)
+        assert model.score(X, offset + SIGNAL) > 0.6
+        # What the solver leaves open, and what numbers of this size hold.
+        np.testing.assert_allclose(model.predict(X) - offset, expected, atol=0.05 + 1e-7 * abs(offset))
 
 
-@pytest.mark.parametrize("value", [0.0, 7.0, -3e8])
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_constant_targets(name, value):
+def test_constant_targets(name):
     model = clone(REGRESSORS[name])
-    assert not warned(model, X, np.full(N, value))
     tube = model.get_params().get("epsilon", 0.1)
-    np.testing.assert_allclose(model.predict(X), value, rtol=1e-6, atol=tube)
+    for value in (0.0, 7.0, -3e8):
+        assert not warned(model, X, np.full(N, value))
+        np.testing.assert_allclose(model.predict(X), value, rtol=1e-6, atol=tube)
 
 
 def test_a_constant_with_weights_and_missing_targets():
@@ -248,7 +250,7 @@ def test_a_tube_hides_only_errors_of_its_own_size():
 
 def test_changes_that_leave_nothing():
     model = InvariantLinearSVR(Box(10.0), random_state=0)
-    (found,) = warned(model, X, SIGNAL)
+    (found,) = warned(model, X[:20], SIGNAL[:20])
     assert "Try fewer or smaller perturbations, a larger C" in str(found.message)
 
 

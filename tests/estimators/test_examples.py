@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -24,7 +23,9 @@ from structinv import (
     select_changes,
 )
 from structinv.oracles import Budget, FDrop, InvarianceOracle, Shifts
-from structinv.structures import Custom, Graph, Multilabel, Sequence, check_custom
+from structinv.structures import Custom, Graph, Multilabel, Sequence
+
+from .cases import argmax, cost, joint_feature
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 3)) for length in (3, 2, 4)]
@@ -99,9 +100,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("structure", "given", "labels", "message"), REFUSED)
-def test_what_is_no_example_is_refused_by_what_to_give(structure, given, labels, message):
-    refuses(message, structure, given, labels)
+def test_what_is_no_example_is_refused_by_what_to_give():
+    for structure, given, labels, message in REFUSED:
+        refuses(message, structure, given, labels)
 
 
 MISSING = {
@@ -138,9 +139,9 @@ WEIGHTS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), WEIGHTS)
-def test_a_bad_weight_is_named_by_its_place(given, message):
-    refuses(message, Sequence(), X, Y, **given)
+def test_a_bad_weight_is_named_by_its_place():
+    for given, message in WEIGHTS:
+        refuses(message, Sequence(), X, Y, **given)
 
 
 def test_weights_are_refused_alike_in_scores_and_for_objects():
@@ -345,58 +346,6 @@ def test_certify_of_any_classifier_names_that_of_whole_labelings():
 
 
 # Objects.
-
-
-def joint_feature(x, y):
-    return np.array([float(x == y), 1.0])
-
-
-def cost(y, y2):
-    return float(y != y2)
-
-
-def argmax(x, w, y=None):
-    return 0
-
-
-FUNCTIONS = [
-    ({"argmax": lambda x, w: 0}, r"argmax must accept 3 positional arguments.* argmax\(x, w\) and arg"),
-    ({"argmax": lambda x, w, y: 0}, "argmax must accept 2 positional arguments"),
-    ({"argmax": lambda x, w, *, y=None: 0}, "argmax must accept 3 positional arguments"),
-    ({"argmax": lambda x, w, y=None: None}, "argmax must return a labeling, got None"),
-    ({"cost": lambda y: 0.0}, r"cost must accept 2 positional arguments.* cost\(y, y2\)"),
-    ({"joint_feature": lambda x: x}, r"joint_feature must accept 2 positional arguments.* joint_feat"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("wrong", "message"), FUNCTIONS)
-def test_functions_that_do_not_answer_what_they_are_asked_are_refused(wrong, message):
-    custom = Custom(**{"joint_feature": joint_feature, "cost": cost, "argmax": argmax} | wrong)
-    for call in (
-        lambda: CustomStructuredSVC(custom).fit([0, 1], [0, 1]),
-        lambda: check_custom(custom, [0], [0], candidates=lambda x: (0, 1)),
-    ):
-        with pytest.raises(TypeError, match=message):
-            call()
-
-
-def test_scores_of_objects_need_a_labeling_for_each():
-    custom = CustomStructuredSVC(Custom(joint_feature, cost, argmax)).fit([0, 1, 2], [0, 1, 0])
-    for y in ([0, 1], [0, 1, 0, 0]):
-        with pytest.raises(ValueError, match=rf"one labeling per example \(3\), got {len(y)}"):
-            custom.score([0, 1, 2], y)
-
-
-def test_a_wrong_argmax_is_advised_on_by_its_name():
-    def first(x, w, y=None):
-        """Looks at one item only, by the first weight."""
-        return 0 if w[0] > -0.1 else 1
-
-    rows = [np.array([[1.0], [0.0]])] * 2
-    model = CustomStructuredSVC(Custom(lambda x, y: x[y], cost, first), C=0.2, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="'inconsistent'.*argmax.*check_custom") as told:
-        model.fit(rows, [1, 1])
-    assert not any("oracle" in str(each.message) for each in told)
 
 
 # Changes are selected on examples: lists are cut by example, shares are those of positions.

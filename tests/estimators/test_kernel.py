@@ -3,7 +3,6 @@
 import re
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,12 +21,12 @@ from structinv.oracles.union import Union
 from structinv.solvers import FrankWolfe, Pegasos, Status
 from structinv.spaces.kernel_space import KernelSpace
 
-from ..kernels.problems import over_members
 from ..margins import lowest_margins, margins
 from ..problems import Nudges, strokes
+from .cases import SHAPE
+from .cases import WRAPPED as SHIFTS
+from .cases import orbit_optimum as optimum
 
-SHAPE = (3, 3)
-SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
 SLIDES = Shifts(interval=(0.0, 1.0), shape=SHAPE, fill="wrap", resolution=4)
 KERNELS = {
     "gaussian": ({"kernel": "rbf", "gamma": 0.2}, lambda X, Y: rbf_kernel(X, Y, gamma=0.2)),
@@ -36,21 +35,6 @@ KERNELS = {
         lambda X, Y: polynomial_kernel(X, Y, degree=2, coef0=0.5, gamma=0.1),
     ),
 }
-
-
-def optimum(function, y, orbit, weight):
-    """The least objective over all f in the span of the orbits, and f at all members."""
-    classes, codes = np.unique(y, return_inverse=True)
-    n_outputs = 1 if len(classes) == 2 else len(classes)
-
-    def loss(i, mine):
-        if n_outputs == 1:
-            gains = [(1.0 if codes[i] == 0 else -1.0) * mine[:, 0]]
-        else:
-            gains = [mine[:, k] - mine[:, codes[i]] for k in range(n_outputs) if k != codes[i]]
-        return weight * cp.maximum(0.0, *(cp.max(1.0 + gain) for gain in gains))
-
-    return over_members(function, orbit, n_outputs, loss)
 
 
 def scores(model, Z):

@@ -1,29 +1,20 @@
 """Machines told of functionals against cvxpy, scikit-learn, closed forms, and their own promises."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVR
 
 from structinv import InvariantSVC, LapSVC, RepresenterClassifier, RepresenterRegressor
-from structinv.functionals import (
-    Evaluation,
-    Gradient,
-    GraphLaplacian,
-    LocalAverage,
-    SecondDerivative,
-    Tangents,
-)
+from structinv.functionals import Evaluation, Gradient, GraphLaplacian, LocalAverage, Tangents
 from structinv.functionals.representers import Representers
-from structinv.kernels import Gaussian, Polynomial
-from structinv.losses import EpsilonInsensitive, Huber
+from structinv.kernels import Gaussian
+from structinv.losses import Huber
 from structinv.oracles import Rotations, Shifts
-from structinv.solvers import Status
 
 from ..problems import strokes
+from .cases import converged, data, gram
+from .cases import representer_optimum as optimum
 
 GAMMA = 0.4
 KERNEL = Gaussian(np.sqrt(0.5 / GAMMA))
@@ -31,73 +22,7 @@ LOSSES = ["logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"
 INVARIANCE_LOSSES = ["squared", "absolute", "epsilon_insensitive", "huber"]
 
 
-def data(n=24, d=2, n_classes=2, n_unlabeled=6, seed=0):
-    """Rows in the plane, and labels from 0; the last rows have none."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    codes = np.arange(n) % n_classes
-    X[:, 0] += codes - 0.5 * (n_classes - 1)
-    y = np.where(np.arange(n) < n - n_unlabeled, codes, -1)
-    return X, y
-
-
-def targets(n=24, seed=0):
-    """Rows in the plane with noisy targets."""
-    X, _ = data(n, n_unlabeled=0, seed=seed)
-    return X, np.sin(2 * X[:, 0]) + 0.2 * np.random.default_rng(seed + 1).standard_normal(n)
-
-
-def converged(model):
-    """The model, once it is seen to have ended at its gap."""
-    solution = model.solution_
-    assert solution.status is Status.CONVERGED
-    assert solution.dual <= solution.primal * (1 + 1e-7) + 1e-12
-    assert solution.relative_gap <= model.tol
-    return model
-
-
-def gram(kernel, X, labeled, families):
-    """The Gram matrix of labeled evaluations and families, written out; the sizes of all."""
-    bound = [Evaluation(labeled).bind(X), *(family.bind(X) for family in families)]
-    representers = Representers(kernel, [each.parts(kernel) for each in bound])
-    return representers.gram(), [rows.stop - rows.start for rows in representers.slices]
-
-
-def root_of(G):
-    values, vectors = np.linalg.eigh(G)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
 # Losses, as expressions of cvxpy apart from the package.
-MARGIN = {
-    "logistic": lambda t: cp.logistic(-t),
-    "hinge": lambda t: cp.pos(1 - t),
-    "squared_hinge": lambda t: cp.square(cp.pos(1 - t)),
-}
-DEVIATION = {
-    "squared": cp.square,
-    "absolute": cp.abs,
-    "epsilon_insensitive": lambda u: cp.pos(cp.abs(u) - 0.1),
-    "huber": lambda u: cp.huber(u, 1.0),
-}
-
-
-def optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
-    """The least value of the objective with labels -1 and +1, or targets; and f at labeled rows."""
-    root, edges = root_of(G), np.cumsum([0, *sizes])
-    z = cp.Variable(len(G))
-    b = cp.Variable() if bias else 0.0
-    u = root @ z
-    f = u[: edges[1]] + b
-    own = MARGIN[loss](cp.multiply(y, f)) if loss in MARGIN else DEVIATION[loss](f - y)
-    total = 0.5 * cp.sum_squares(z) + C * cp.sum(own)
-    families = zip(edges[1:-1], edges[2:], nu, invariance_losses, strict=True)
-    for first, last, weight, name in families:
-        # None of the families here sees a constant.
-        total += weight * cp.sum(DEVIATION[name](u[first:last]))
-    problem = cp.Problem(cp.Minimize(total))
-    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    return float(problem.value), f.value
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -106,7 +31,7 @@ def optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
     list(zip([*LOSSES, "hinge"], [*INVARIANCE_LOSSES, "squared", "absolute"], strict=True)),
 )
 def test_the_value_is_cvxpys(loss, invariance_loss, bias):
-    X, y = data()
+    X, y = data(14, n_unlabeled=4)
     labeled, families = np.flatnonzero(y >= 0), [Gradient(), LocalAverage(0.7)]
     losses, nu = [invariance_loss, "squared"], [0.3, 2.0]
     signs = 2.0 * y[labeled] - 1.0
@@ -121,36 +46,6 @@ def test_the_value_is_cvxpys(loss, invariance_loss, bias):
     # No constant but that of the value: a hinge may leave an interval of them.
     shift = np.mean(f - model.decision_function(X[labeled])) if bias else 0.0
     np.testing.assert_allclose(model.decision_function(X[labeled]) + shift, f, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("loss", "bias"), [("squared", True), ("epsilon_insensitive", True), ("huber", False)]
-)
-def test_the_value_of_regression_is_cvxpys(loss, bias):
-    X, y = targets()
-    everything = np.arange(len(X))
-    G, sizes = gram(Polynomial(3, 1.0, 0.5), X, everything, [SecondDerivative(0, 1)])
-    value, f = optimum(G, sizes, y, loss, ["absolute"], 2.0, [0.2], bias)
-    model = RepresenterRegressor(
-        Polynomial(3, 1.0, 0.5), invariances=[SecondDerivative(0, 1)], loss=loss,
-        invariance_loss="absolute", C=2.0, nu=0.2, bias=bias, tol=1e-9,
-    )  # fmt: skip
-    converged(model.fit(X, y))
-    assert model.solution_.primal == pytest.approx(value, rel=1e-6)
-    np.testing.assert_allclose(model.predict(X), f, atol=1e-3)
-
-
-def test_without_families_it_is_kernel_ridge_or_svr():
-    X, y = targets(40)
-    Z, _ = targets(20, seed=5)
-    ridge = KernelRidge(kernel="rbf", gamma=GAMMA, alpha=1 / (2 * 3.0)).fit(X, y)
-    model = converged(RepresenterRegressor(gamma=GAMMA, C=3.0, bias=False, tol=1e-13).fit(X, y))
-    np.testing.assert_allclose(model.predict(Z), ridge.predict(Z), atol=1e-6)
-    tube = SVR(gamma=GAMMA, C=3.0, epsilon=0.15, tol=1e-10).fit(X, y)
-    model = RepresenterRegressor(
-        gamma=GAMMA, C=3.0, loss=EpsilonInsensitive(0.15), tol=1e-10,
-    )  # fmt: skip
-    np.testing.assert_allclose(converged(model.fit(X, y)).predict(Z), tube.predict(Z), atol=1e-4)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -188,8 +83,6 @@ def test_lap_svc_is_the_classifier_with_a_graph():
 
 SHAPE = (3, 3)
 SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
-
-
 TURNS = Tangents(Rotations(degrees=[-20, 20], shape=SHAPE))
 # A weight of 2 for tangents by the angle in radians.
 NU = 2.0 * (180 / np.pi) ** 2

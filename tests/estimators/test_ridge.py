@@ -36,9 +36,9 @@ def refitted(model, X, y, weights=None):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("n_targets", [None, 2])
 @pytest.mark.parametrize("route", ROUTES)
-def test_leaving_one_out_is_fitting_again(route, n_targets, intercept, weighted):
+def test_leaving_one_out_is_fitting_again(route, intercept, weighted):
+    n_targets = None if intercept == weighted else 2
     X, y = numbers(n_targets=n_targets)
     weights = np.linspace(0.2, 3.0, len(X)) if weighted else None
     model = OrbitRidge(Gaussian(1.5), alphas=ROUTES[route], fit_intercept=intercept)
@@ -124,7 +124,7 @@ def test_rows_without_weight_are_not_there():
 
 
 def test_tables_of_float32_are_enough_for_their_digits():
-    X, y = numbers(n=200)
+    X, y = numbers(n=100)
     exact = OrbitRidge(Gaussian(2.0), alphas=1e-2).fit(X, y)
     single = OrbitRidge(Gaussian(2.0), alphas=1e-2).fit(X.astype(np.float32), y)
     assert single.predict(X.astype(np.float32)).dtype == np.float32

@@ -1,3 +1,5 @@
+"""Vectorizers of tokens against those of scikit-learn, and tokens told from numbers."""
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -6,83 +8,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from structinv import InvariantStructuredSVC
-from structinv.datasets import conll_features, load_conll, make_tagged_text
+from structinv.datasets import conll_features, make_tagged_text
 from structinv.estimators.tokens import TokenVectorizer, are_tokens
 from structinv.structures import Sequence
-
-TEMPLATES = [
-    *([("w", offset)] for offset in (-2, -1, 0, 1, 2)),
-    [("w", -1), ("w", 0)],
-    [("w", 0), ("w", 1)],
-    *([("pos", offset)] for offset in (-2, -1, 0, 1, 2)),
-    *([("pos", offset), ("pos", offset + 1)] for offset in (-2, -1, 0, 1)),
-    *([("pos", offset), ("pos", offset + 1), ("pos", offset + 2)] for offset in (-2, -1, 0)),
-]
-
-
-def slow_features(sentence):
-    """Token by token, as the template reads."""
-    features = []
-    for t in range(len(sentence)):
-        found = []
-        for template in TEMPLATES:
-            if all(0 <= t + offset < len(sentence) for _, offset in template):
-                name = "|".join(f"{field}[{offset}]" for field, offset in template)
-                value = "|".join(sentence[t + offset][field == "pos"] for field, offset in template)
-                found.append(f"{name}={value}")
-        features.append(found + ["__BOS__"] * (t == 0) + ["__EOS__"] * (t == len(sentence) - 1))
-    return features
 
 
 @pytest.fixture(scope="module")
 def text():
     return make_tagged_text(30, random_state=0)[0]
-
-
-def test_the_template_is_that_of_crfsuite(text):
-    sentences = [*text, [("Yes", "UH")], [("a", "DT"), ("b", "NN")]]
-    assert len(TEMPLATES) == 19
-    assert conll_features(sentences) == [slow_features(sentence) for sentence in sentences]
-
-
-@pytest.mark.data
-def test_number_of_features_equals_that_of_crfsuite(data_folder):
-    sentences, _ = load_conll(data_folder / "conll2000" / "train.txt.xz")
-    features = conll_features(sentences)
-    assert sum(map(len, features)) == 211727
-    assert len({name for sentence in features for token in sentence for name in token}) == 335674
-
-
-def test_words_without_parts_of_speech_have_word_forms(text):
-    words = [[word for word, _ in sentence] for sentence in text]
-    features = conll_features(words)
-    assert features == conll_features([[(word,) for word in sentence] for sentence in words])
-    assert not any("pos[" in name for sentence in features for token in sentence for name in token)
-    names = "w[0]=Mid-1990s w[1]=IBM w[0]|w[1]=Mid-1990s|IBM lower[0]=mid-1990s shape[0]=Xx-0x "
-    names += "prefix1[0]=M prefix2[0]=Mi prefix3[0]=Mid suffix1[0]=s suffix2[0]=0s suffix3[0]=90s "
-    names += "shape[1]=X suffix3[1]=IBM __BOS__"
-    assert conll_features([["Mid-1990s", "IBM"]])[0][0] == names.split()
-
-
-def test_further_columns_are_features():
-    features = conll_features([[("a", "DT", "B-NP"), ("cat", "NN", "I-NP")]])
-    assert features[0][1][-3:] == ["column3[-1]=B-NP", "column3[0]=I-NP", "__EOS__"]
-
-
-@pytest.mark.parametrize(
-    ("sentences", "error", "said"),
-    [
-        ("a b", TypeError, "must be a list of lists"),
-        (["a b"], TypeError, "sentence 0 must be a list of tokens"),
-        ([["a"], [3]], TypeError, "sentence 1, token 0 must be a string"),
-        ([["a", ("a", 3)]], TypeError, "sentence 0, token 1 must be a string"),
-        ([[()]], TypeError, "sentence 0, token 0 must be a string"),
-        ([["a", ("a", "b")]], ValueError, "sentence 0, token 1 must have the 1 columns of the first"),
-    ],
-)
-def test_invalid_sentences_are_errors_by_position(sentences, error, said):
-    with pytest.raises(error, match=said):
-        conll_features(sentences)
 
 
 def as_dicts(features):
@@ -212,9 +145,8 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
         vectorizer.fit([[["a"]], []])
 
 
-@pytest.mark.parametrize(
-    ("X", "error", "said"),
-    [
+def test_invalid_tokens_are_errors_before_the_fit():
+    for X, error, said in [
         ([], ValueError, "at least one sequence"),
         ("the cat", TypeError, "X must be a list of sequences"),
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
@@ -233,20 +165,17 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
         ([[{"a": {"b": {3: 1}}}]], TypeError, r"position 0: names of features .* got 3"),
         ([[{"a": 1}], [{"a": 1}, {"a": np.nan}]], ValueError, r"X\[1\], position 1: .* finite, got nan"),
         ([[[], []]], ValueError, "X must have features"),
-    ],
-)
-def test_invalid_tokens_are_errors_before_the_fit(X, error, said):
-    vectorizer = TokenVectorizer().fit([[["a"]]])
-    before = dict(vars(vectorizer))
-    with pytest.raises(error, match=said):
-        vectorizer.fit(X)
-    assert vars(vectorizer) == before
-    assert not isinstance(X, list) or not X or are_tokens(X) or X == [[[], []]]
+    ]:
+        vectorizer = TokenVectorizer().fit([[["a"]]])
+        before = dict(vars(vectorizer))
+        with pytest.raises(error, match=said):
+            vectorizer.fit(X)
+        assert vars(vectorizer) == before
+        assert not isinstance(X, list) or not X or are_tokens(X) or X == [[[], []]]
 
 
-@pytest.mark.parametrize(
-    ("X", "expected"),
-    [
+def test_tokens_are_distinguished_from_numbers():
+    for X, expected in [
         ([[], [{"a": 1}]], True),
         ([[[], ["a"]]], True),
         ([[("a",)]], True),
@@ -258,10 +187,8 @@ def test_invalid_tokens_are_errors_before_the_fit(X, error, said):
         ([], False),
         ([[]], False),
         (3, False),
-    ],
-)
-def test_tokens_are_distinguished_from_numbers(X, expected):
-    assert are_tokens(X) is expected
+    ]:
+        assert are_tokens(X) is expected
 
 
 def test_a_vectorizer_in_a_pipeline_is_one_in_the_estimator():

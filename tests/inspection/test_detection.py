@@ -1,19 +1,15 @@
-"""Detection rates at false-positive rates: numbers, reports, scorers and stored thresholds."""
+"""Detection rates at false-positive rates: numbers, and what is printed of them."""
 
-import pickle
+import json
 from itertools import combinations
 
 import numpy as np
 import pytest
-from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier
-from sklearn.naive_bayes import MultinomialNB
+from typer.testing import CliRunner
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantTextClassifier
-from structinv.datasets import make_mail_like
-from structinv.inspection import security_curve
+from structinv.cli import app
 from structinv.inspection.detection import (
     RATES,
     detection_under_all_kinds,
@@ -21,21 +17,10 @@ from structinv.inspection.detection import (
     positive_label,
     threshold_at,
 )
-from structinv.model_selection import detection_scorer
 from structinv.oracles import Box, FAdd, FDrop, FEdit, FScale, Identity, TokenEdits
 
-from ..cli.test_commands import succeed, texts_of, write_mails
-from ..other_models.test_certify_texts import edited
-
-WORDS = {"spam": ["cheap", "pills", "money"], "ham": ["meeting", "notes", "lunch"]}
-
-
-def texts(n=80, seed=0):
-    """Short texts with words of both classes, of which some are equal."""
-    rng = np.random.default_rng(seed)
-    y = np.array(["ham", "spam"])[np.arange(n) % 2]
-    every = [[*rng.choice(WORDS[label], 3), *rng.choice(sum(WORDS.values(), []), 2)] for label in y]
-    return [" ".join(words) for words in every], y
+from ..other_models.cases import edited
+from .cases import WORDS, texts
 
 
 def model_of_texts(**parameters):
@@ -189,13 +174,21 @@ def test_there_are_no_rates_for_three_classes_or_for_data_of_one():
     assert rates_of(three, X, np.arange(80) % 3) is None
 
 
+def succeed(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):
-    train, test = write_mails(tmp_path / "train", seed=0), write_mails(tmp_path / "test", seed=1)
+    train, test = tmp_path / "train", tmp_path / "test"
+    for path, (X, y) in ((train, texts()), (test, texts(seed=1))):
+        records = [json.dumps({"text": text, "label": label}) for text, label in zip(X, y, strict=True)]
+        path.write_text("\n".join(records))
     options = ("--oracle", "drop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
     succeed("fit", train, *options, "-o", tmp_path / "m")
     out = succeed("evaluate", tmp_path / "m", test)
     model = structinv.load(tmp_path / "m")
-    X, y = texts_of(test)
     found = rates_of(model, X, y)
     for line in found.notes("text", "texts"):
         assert line in out
@@ -206,90 +199,3 @@ def test_evaluate_has_no_rates_without_two_classes(tmp_path):
     (tmp_path / "train").write_text("a 1:1\n".replace("a", "1") + "2 2:1\n3 3:1\n" * 3)
     succeed("fit", tmp_path / "train", "--oracle", "fdrop", "--max-changes", 1, "-o", tmp_path / "m")
     assert "Detection" not in succeed("evaluate", tmp_path / "m", tmp_path / "train")
-
-
-def mails(n=200, seed=0):
-    return make_mail_like(n, 100, random_state=seed)
-
-
-def linear(oracle=None, **parameters):
-    return InvariantLinearSVC(oracle or FDrop(0), random_state=0, **parameters)
-
-
-@pytest.mark.parametrize("max_fpr", [0.0, 0.05, 0.3])
-def test_scores_are_those_of_the_security_curve(max_fpr):
-    X, y = mails()
-    X_new, y_new = mails(seed=1)
-    models = {
-        "robust": linear(FDrop(2), C=0.05).fit(X, y),
-        "plain": LogisticRegression().fit(X, y),
-        "bayes": MultinomialNB().fit(X, y),
-        "moved": FixedThresholdClassifier(
-            linear(FDrop(2), C=0.05), threshold=0.7, response_method="decision_function"
-        ).fit(X, y),
-    }
-    for name, model in models.items():
-        own = {
-            measure: detection_scorer(max_fpr, FDrop(3), measure=measure)(model, X_new, y_new)
-            for measure in ("clean", "attacked", "certified")
-        }
-        assert own["certified"] <= own["attacked"] <= own["clean"]
-        if name in ("robust", "plain"):
-            curve = security_curve(
-                {"": model}, X_new, y_new,
-                oracle=FDrop(1), n_changes=[0, 3], label="spam", max_fpr=max_fpr,
-            )  # fmt: skip
-            assert own["clean"] == pytest.approx(curve.detected[""][0], abs=0.011)
-            assert own["certified"] == pytest.approx(curve.detected[""][1], abs=0.011)
-        if name == "moved":
-            # Another threshold of predict does not change the rates.
-            same = detection_scorer(max_fpr, FDrop(3))(models["robust"], X_new, y_new)
-            assert own["certified"] == pytest.approx(same, abs=0.011)
-
-
-def test_the_label_may_be_named():
-    X, y = mails()
-    model = linear(FDrop(1).only_for("ham"), C=0.05).fit(X, y)
-    by_rule, named = detection_scorer(0.1), detection_scorer(0.1, label="ham")
-    assert by_rule(model, X, y) == named(model, X, y)
-    assert detection_scorer(0.1, FDrop(1))(model, X, y) == detection_scorer(0.1, FDrop(1), label="spam")(
-        model, X, y
-    )
-    with pytest.raises(ValueError, match="label must be one of the classes.*'ham', 'spam'.*got 'eggs'"):
-        detection_scorer(0.1, label="eggs")(model, X, y)
-
-
-def test_a_scorer_can_be_pickled():
-    X, y = texts()
-    model, scorer = model_of_texts(), detection_scorer(0.1, TokenEdits("add", 1))
-    assert pickle.loads(pickle.dumps(scorer))(model, X, y) == scorer(model, X, y)
-
-
-def test_a_fold_without_one_of_the_labels_has_no_rate():
-    X, y = mails()
-    model = linear(FDrop(1), C=0.05).fit(X, y)
-    for label in ("ham", "spam"):
-        rows = np.flatnonzero(y == label)
-        with pytest.warns(UndefinedMetricWarning, match="y must contain both labels"):
-            assert np.isnan(detection_scorer()(model, X[rows], y[rows]))
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"max_fpr": 1.0}, ValueError, r"max_fpr must be in \[0, 1\), got 1.0"),
-        ({"max_fpr": "1%"}, TypeError, "max_fpr must be a number"),
-        ({"measure": "robust"}, ValueError, "measure must be one of"),
-        ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle"),
-    ],
-)
-def test_wrong_arguments_are_named(change, error, message):
-    with pytest.raises(error, match=message):
-        detection_scorer(**change)
-
-
-def test_only_models_of_two_classes_have_rates():
-    X, y = mails()
-    three = linear(C=0.1).fit(X, np.arange(len(y)) % 3)
-    with pytest.raises(ValueError, match="two classes for detection rates, got 3"):
-        detection_scorer(0.1, Identity())(three, X, np.arange(len(y)) % 3)

@@ -24,8 +24,10 @@ from structinv.inspection import explain_edit
 from structinv.oracles import Box, FAdd, FDrop, FScale, Identity, TokenEdits
 from structinv.structures import Sequence
 
-from ..paths.test_unknown_texts import LABELS, TEXTS
+from ..oracles.cases import NOISE
 
+TEXTS = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
+LABELS = ["spam", "spam", "ham", "ham"] * 5
 BY_SCORE = {"response_method": "decision_function"}
 
 
@@ -60,16 +62,17 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("text", ["free money for you", "lunch money"])
-def test_margins_of_an_explanation_are_those_of_the_certificate(name, text):
+def test_margins_of_an_explanation_are_those_of_the_certificate(name):
     model = MODELS[name]().fit(TEXTS, LABELS)
     oracle = FDrop(2) if "Pipeline" in name or name == "search" else TokenEdits("drop", 2)
-    found = explain_edit(model, [text], oracle=oracle)
-    certificate = certify(model, oracle, [text])
-    assert found.edited_margin == pytest.approx(certificate.attacked[0], abs=1e-12)
-    assert found.certified == certificate.correct[0]
-    assert found.margin > found.edited_margin
-    assert {"free", "money", "lunch"} & set(found.names)
+    several = ["free money for you", "lunch money"]
+    certificate = certify(model, oracle, several)
+    for k, text in enumerate(several):
+        found = explain_edit(model, [text], oracle=oracle)
+        assert found.edited_margin == pytest.approx(certificate.attacked[k], abs=1e-12)
+        assert found.certified == certificate.correct[k]
+        assert found.margin > found.edited_margin
+        assert {"free", "money", "lunch"} & set(found.names)
     label = model.predict([text])[0]
     assert explain_edit(model, [text], [label], oracle=oracle).margin == found.margin
     other = "ham" if label == "spam" else "spam"
@@ -214,3 +217,12 @@ def test_a_word_without_effect_is_not_marked_as_deleted():
     assert found.names.tolist() == []
     assert found.parts == [("kept", "Free money now")]
     assert "no edit was found that lowers the margin 1" in str(found)
+
+
+def test_equal_edits_are_listed_by_number():
+    ones = np.ones((1, 9))
+    model = InvariantLinearSVC(FDrop(3), random_state=0).fit(np.vstack([ones, -ones]), [1, 0])
+    for noise in NOISE:
+        model.coef_ = (1 + noise)[None]
+        model.coef_[0, 5] = 2.0
+        assert explain_edit(model, ones, [1]).features.tolist() == [5, 0, 1]

@@ -39,7 +39,7 @@ def test_importing_inspection_needs_no_matplotlib():
 
 def written(originals, worst, path, **options):
     figure = WorstCasesDisplay(originals, worst, **options).plot().figure_
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=75)
     plt.close(figure)
 
 
@@ -139,7 +139,7 @@ class TestWorstCases:
         assert len(lines) == 2
         assert " ".join(lines) == name
 
-    @pytest.mark.parametrize("count", [3, 10, 40, 41])
+    @pytest.mark.parametrize("count", [3, 6, 13])
     def test_many_images_stand_in_rows_of_six(self, count):
         display = WorstCasesDisplay(np.eye(64)[:count], np.eye(64)[:count], titles=["a"] * count).plot()
         assert display.axes_.shape == (2 * -(-count // 6), min(count, 6))

@@ -1,7 +1,5 @@
 """Small problems in a kernel's space, and their optima over listed members written in cvxpy."""
 
-from functools import cache
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -11,8 +9,7 @@ from structinv.spaces.kernel_space import KernelSpace
 from structinv.terms import Objective, WorstCase
 
 from ..oracles.cases import D
-from ..oracles.orbit_cases import ORBIT_CASE
-from ..problems import SETTING, minimum
+from ..problems import minimum
 
 KERNELS = {"gaussian": Gaussian(2.0), "polynomial": Polynomial(2, 1.0, 0.1)}
 # In units of 10^6 bytes: all members known; a table of some atoms; of a few; of none.
@@ -49,35 +46,6 @@ def over_members(kernel, members, n_outputs, loss, least=minimum):
     losses = [loss(i, values[i * s : (i + 1) * s]) for i in range(n)]
     best = least(0.5 * cp.sum_squares(W) + sum(losses))
     return best, phi @ W.value
-
-
-def worst_loss(setting, i, mine, grades, factor=1.0):
-    """The worst loss of row i of a setting, of expressions at its members and their grades."""
-    label, parts = setting.y[i], [0.0]
-    for other in set(range(setting.n_classes)) - {label}:
-        cost = float(setting.cost[label][other])
-        if setting.n_outputs == 1:
-            gain = (1.0 if other == 1 else -1.0) * mine[:, 0]
-        else:
-            gain = mine[:, other] - mine[:, label]
-        parts.append(cp.max((cost if setting.slack else 1.0) * gain + cost * grades))
-    return factor * setting.weights[i] * cp.maximum(*parts)
-
-
-@cache
-def optimum(case_name, setting_name, kernel_name, factor=1.0):
-    """The optimal value, and what f is at all members, by cvxpy.
-
-    Without a name of a kernel functions are linear, with the constant of the setting.
-    """
-    case, setting = ORBIT_CASE[case_name], SETTING[setting_name]
-    members, grades = (view(setting.X, setting.y) for view in (case.members, case.grades))
-    kernel = KERNELS.get(kernel_name, lambda X, Y: X @ Y.T + setting.intercept)
-
-    def loss(i, mine):
-        return worst_loss(setting, i, mine, grades[i], factor)
-
-    return over_members(kernel, members, setting.n_outputs, loss)
 
 
 def values_at_members(solution, case, setting):

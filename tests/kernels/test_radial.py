@@ -1,124 +1,17 @@
-"""Closed forms of kernels against differences and quadrature, and kernels made of kernels."""
+"""Kernels of distances against quadrature and differences, near and far out."""
 
-import pickle
-import re
-from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
 
-from structinv.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
-from structinv.kernels.combinations import Product, Scaled, Sum
+from structinv.kernels import Gaussian, Laplacian, Linear, Matern, OrbitDistance, OrbitMean, Polynomial
 from structinv.kernels.kernel_names import CallableKernel, PrecomputedKernel
-from structinv.kernels.kernel_values import kernel_partials
+from structinv.oracles import Flip
 
-STATIONARY = [
-    Gaussian(),
-    Gaussian(0.7),
-    Matern(),
-    Matern(1.7, 1.5),
-    Matern(0.8, 2.5),
-    Matern(1.5, np.inf),
-]
-PRODUCTS = [Linear(), *(Polynomial(degree, 0.5, 0.4) for degree in (1, 2, 3, 4, 7))]
-COMBINATIONS = [
-    Gaussian(0.8) + Linear(),
-    Gaussian(1.5) * Polynomial(3, 0.5, 0.3),
-    Matern(1.5, 2.5) * Gaussian(2.0),
-    Matern(1.2, 1.5) * Linear(),
-    Matern(1.2, 1.5) + Polynomial(2, 1.0, 0.5),
-    Matern(1.2, 1.5) * (2.0 * Matern(2.0, 2.5)),
-    0.5 * Gaussian() + Gaussian(2.0) * 3.0,
-    (Gaussian() + Linear()) * Polynomial(2, 0.3, 0.6),
-    0.0 * Gaussian() + Linear(),
-    2 * Matern(2.0, 2.5),
-]
-KERNELS = STATIONARY + PRODUCTS + COMBINATIONS
-
-
-def linear_products(X, Y):
-    return X @ Y.T
-
-
-ROUGH = [
-    Laplacian() + Gaussian(),
-    Laplacian() * (0.3 * Matern(nu=0.5)),
-    (0.0 * Laplacian()) * Gaussian(),
-    CallableKernel(linear_products) * Gaussian(),
-]
-
-
-def name_of(kernel):
-    # Functions show their addresses, which differ between processes.
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(kernel))
-
-
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name_of)
-
-
-def rows(n, d=4, seed=0, dtype=np.float64):
-    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
-
-
-def highest(kernel):
-    return int(min(4, 2 * kernel.smoothness))
-
-
-def read(kernel, distances, products, order):
-    """The partials, told only what the kernel says it reads, zeros where absent."""
-    arguments = distances if kernel.uses_distances else None, products if kernel.uses_products else None
-    found = kernel_partials(kernel, *arguments, order)
-    assert all(i >= 0 and j >= 0 and i + j <= order for i, j in found)
-    zero = np.zeros_like(products)
-    return {(i, j): found.get((i, j), zero) for i in range(order + 1) for j in range(order + 1 - i)}
-
-
-@every_kernel
-def test_each_partial_is_the_derivative_of_the_previous_one(kernel):
-    s, t = (grid.ravel() for grid in np.meshgrid(np.geomspace(0.05, 9, 12), np.linspace(-2, 2, 9)))
-    step = 1e-5
-    order = highest(kernel)
-    found = read(kernel, s, t, order)
-    for axis in (0, 1):
-        up, down = ((s + h, t) if axis == 0 else (s, t + h) for h in (step, -step))
-        above, below = read(kernel, *up, order), read(kernel, *down, order)
-        for i, j in found:
-            if (before := (i - (axis == 0), j - (axis == 1))) in found:
-                slope = (above[before] - below[before]) / (2 * step)
-                scale = 1 + np.max(np.abs(found[i, j]))
-                np.testing.assert_allclose(found[i, j], slope, rtol=1e-5, atol=1e-7 * scale)
-
-
-@every_kernel
-def test_the_partial_of_order_0_is_the_kernel(kernel):
-    X, Y = rows(30), rows(20, seed=1)
-    Y[:3] = X[:3]
-    found = read(kernel, cdist(X, Y, "sqeuclidean"), X @ Y.T, 0)
-    np.testing.assert_allclose(found[0, 0], kernel.matrix(X, Y), rtol=1e-10, atol=1e-13)
-
-
-@every_kernel
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_shapes_and_precision_are_the_inputs(kernel, dtype):
-    s = np.linspace(0, 5, 12).reshape(3, 4)
-    t = np.linspace(-1, 2, 12).reshape(3, 4)
-    exact = read(kernel, s, t, highest(kernel))
-    given = s.astype(dtype), t.astype(dtype)
-    found = kernel.partials(*given, highest(kernel))
-    for which, values in found.items():
-        assert values.shape == (3, 4)
-        assert values.dtype == dtype
-        scale = np.max(np.abs(exact[which]))
-        np.testing.assert_allclose(values, exact[which], rtol=1e-4, atol=2e-6 * scale)
-        values[:] = np.nan
-    assert np.array_equal(given[0], s.astype(dtype))
-    assert np.array_equal(given[1], t.astype(dtype))
-    # No two of the answers share memory either.
-    again = kernel.partials(*given, highest(kernel))
-    again[0, 0][:] = np.nan
-    assert all(np.all(np.isfinite(values)) for which, values in again.items() if which != (0, 0))
+from .cases import SIX_ROWS, rows, warnings_are_errors
 
 
 @pytest.mark.parametrize(("nu", "finite", "order"), [(1.5, 1, 2), (2.5, 2, 4)])
@@ -146,59 +39,6 @@ def test_smoothness_by_hand():
     assert (Linear() * (3 * Matern(nu=1.5))).smoothness == 1
 
 
-def test_declared_inputs_are_those_that_partials_read():
-    for kernel, distances, products in (
-        (Gaussian(), True, False),
-        (Polynomial(), False, True),
-        (Laplacian(), False, False),
-        (Gaussian() + Linear(), True, True),
-        (2 * Linear(), False, True),
-        (Gaussian() * Matern(), True, False),
-    ):
-        assert (kernel.uses_distances, kernel.uses_products) == (distances, products)
-    with pytest.raises(ValueError, match=r"distances must be an array for Gaussian\(sigma=1.0\), got"):
-        kernel_partials(Gaussian(), None, np.ones(1), 0)
-    with pytest.raises(ValueError, match=r"products must be an array for Linear\(\), got None"):
-        kernel_partials(Gaussian() + Linear(), np.ones(1), None, 0)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "order", "message"),
-    [
-        (
-            Matern(),
-            3,
-            r"Matern\(length_scale=1.0, nu=1.5\) has derivatives up to first order in each argument, "
-            "but derivatives up to second order are required",
-        ),
-        (Matern(nu=2.5), 5, r"nu=2.5\) has derivatives up to second order .* third order are required"),
-        (
-            Matern(nu=0.5),
-            1,
-            r"nu=0.5\) has no derivatives, but derivatives up to first order are required",
-        ),
-        (Gaussian() * (2 * Matern()), 4, r"^Matern\(.*first order .* second order"),
-        (Gaussian(), -1, "order must be an integer of at least 0, got -1"),
-    ],
-)
-def test_orders_out_of_range_are_errors_by_name(kernel, order, message):
-    with pytest.raises(ValueError, match=message):
-        kernel_partials(kernel, np.ones(2), np.ones(2), order)
-
-
-@pytest.mark.parametrize("rough", [Laplacian(), CallableKernel(np.dot), PrecomputedKernel(np.eye(2))])
-def test_kernels_without_derivatives_raise_an_error(rough):
-    for kernel in (rough, Gaussian() + rough, rough * Linear(), 2 * rough):
-        for call in (kernel.partials, partial(kernel_partials, kernel)):
-            for order in (0, 2):
-                with pytest.raises(
-                    NotImplementedError, match=rf"^{type(rough).__name__}\([\s\S]* has no derivatives"
-                ):
-                    call(np.ones(2), np.ones(2), order)
-
-
-@pytest.mark.parametrize("n_features", [1, 2])
-@pytest.mark.parametrize("variance", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -211,18 +51,19 @@ def test_kernels_without_derivatives_raise_an_error(rough):
     ],
     ids=repr,
 )
-def test_blurred_kernels_are_averages(kernel, variance, n_features):
+def test_blurred_kernels_are_averages(kernel):
     nodes, weights = np.polynomial.hermite_e.hermegauss(120)
-    grid = np.stack([g.ravel() for g in np.meshgrid(*[nodes] * n_features)], axis=1)
-    share = np.prod([g.ravel() for g in np.meshgrid(*[weights] * n_features)], axis=0)
-    share /= np.sum(share)
-    X, Y = rows(4, n_features), rows(5, n_features, seed=1)
-    # A function of x - y and one that is linear in x: noise on x alone has the same mean.
-    moved = (X[:, None] + np.sqrt(variance) * grid).reshape(-1, n_features)
-    expected = np.einsum("ink,n->ik", kernel.matrix(moved, Y).reshape(4, -1, 5), share)
-    found = kernel.noise_averaged(variance, n_features)
-    found.validate(n_features)
-    np.testing.assert_allclose(found.matrix(X, Y), expected, rtol=1e-8, atol=1e-10)
+    for n_features, variance in product((1, 2), (0.1, 1.0, 4.0)):
+        grid = np.stack([g.ravel() for g in np.meshgrid(*[nodes] * n_features)], axis=1)
+        share = np.prod([g.ravel() for g in np.meshgrid(*[weights] * n_features)], axis=0)
+        share /= np.sum(share)
+        X, Y = rows(4, n_features), rows(5, n_features, seed=1)
+        # A function of x - y and one that is linear in x: noise on x alone has the same mean.
+        moved = (X[:, None] + np.sqrt(variance) * grid).reshape(-1, n_features)
+        expected = np.einsum("ink,n->ik", kernel.matrix(moved, Y).reshape(4, -1, 5), share)
+        found = kernel.noise_averaged(variance, n_features)
+        found.validate(n_features)
+        np.testing.assert_allclose(found.matrix(X, Y), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_kernels_without_a_closed_form_are_not_blurred():
@@ -241,78 +82,104 @@ def test_kernels_without_a_closed_form_are_not_blurred():
         Gaussian().noise_averaged(-1, 3)
 
 
+def test_single_precision_errors_are_as_stated():
+    X = rows(200, 784, dtype=np.float32)
+    X *= 10 / np.linalg.norm(X, axis=1)[:, None]
+    near = X + rows(200, 784, seed=1, dtype=np.float32) * np.float32(0.02)
+    distances = cdist(X.astype(np.float64), near.astype(np.float64), "sqeuclidean")
+    for sigma, error in ((1.0, 1e-4), (5.0, 4e-6)):
+        kernel = Gaussian(sigma)
+        exact = np.exp(-distances / (2 * sigma**2))
+        assert np.max(np.abs(kernel.matrix(X, near) - exact)) < error
+        assert np.max(np.abs(np.diagonal(kernel.matrix(X, X)) - 1)) < error
+        assert np.max(kernel.matrix(X, X)) <= 1
+
+
+DISTANCES = {
+    "Gaussian": (Gaussian(2.0), lambda r: np.exp(-(r**2) / 8)),
+    "Matern 1.5": (Matern(2.0, nu=1.5), lambda r: (1 + 3**0.5 * r / 2) * np.exp(-(3**0.5) * r / 2)),
+}
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_rows_far_from_the_origin_lose_no_digits(name):
+    kernel, value = DISTANCES[name]
+    for offset, dtype in product((30.0, 1000.0, 1e5), (np.float64, np.float32)):
+        X = (rows(40, 60) / 8 + offset).astype(dtype)
+        Y = np.vstack([X[:5], (rows(20, 60, seed=1) / 8 + offset).astype(dtype)])
+        exact = value(cdist(X.astype(np.float64), Y.astype(np.float64)))
+        assert np.ptp(exact) > 0.2
+        found = kernel.matrix(X, Y)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1000 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(kernel.matrix(Y, X), found.T)
+        np.testing.assert_array_equal(np.diagonal(found)[:5], 1)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_combinations_by_their_definitions(dtype):
-    X, Y = rows(30, dtype=dtype), rows(20, seed=1, dtype=dtype)
-    a, b = Matern(2.0), Polynomial(2)
-    for left in (a, Laplacian()):
-        A, B = left.matrix(X, Y), b.matrix(X, Y)
-        for kernel, expected in ((left + b, A + B), (left * b, A * B), (2.5 * left, dtype(2.5) * A)):
-            found = kernel.matrix(X, Y)
-            assert found.dtype == dtype
-            assert np.array_equal(found, expected)
-            assert kernel.diagonal(X).dtype == dtype
-    table = PrecomputedKernel(np.array([[2, 1], [1, 3]]))
-    number = np.array([[0.0], [1.0]])
-    expected = [[2.5 * 2 * 2, 1], [1, 2.5 * 3 * 3]]
-    np.testing.assert_allclose(
-        (2.5 * table * table + 0.0 * Gaussian()).matrix(number, number) * [[1, 0.4], [0.4, 1]], expected
-    )
+def test_exponential_kernel_is_accurate_for_close_inputs(dtype):
+    X = 10 * rows(50, 20, dtype=dtype)
+    near = X + dtype(1e-3) * rows(50, 20, seed=1, dtype=dtype)
+    kernel = Matern(1.0, nu=0.5)
+    exact = np.exp(-cdist(X.astype(np.float64), near.astype(np.float64)))
+    np.testing.assert_allclose(kernel.matrix(X, near), exact, atol=8 * np.finfo(dtype).eps, rtol=1e-5)
+    assert np.all(np.diagonal(kernel.matrix(X, X)) == 1)
 
 
 def test_lipschitz_constants_by_hand():
-    assert (Gaussian(0.25) + 9.0 * Linear()).lipschitz() == 5
-    assert (4.0 * Gaussian(0.5)).lipschitz() == 4
-    assert ((4.0 * Gaussian(0.25)) * (9.0 * Gaussian(0.5))).lipschitz() == pytest.approx(
-        np.sqrt(9 * 4 * 16 + 4 * 9 * 4)
-    )
-    assert (Gaussian() * (Gaussian() + Matern(nu=2.5))).lipschitz() < np.inf
-    assert (Gaussian() * Gaussian()).lipschitz() == pytest.approx(Gaussian(np.sqrt(0.5)).lipschitz())
-    for rough in (Gaussian() * Linear(), Gaussian() + Laplacian(), Gaussian() * Laplacian()):
+    assert Linear().lipschitz() == 1
+    assert Gaussian(4.0).lipschitz() == 0.25
+    assert Matern(2.0, nu=1.5).lipschitz() == pytest.approx(np.sqrt(3) / 2)
+    assert Matern(2.0, nu=2.5).lipschitz() == pytest.approx(np.sqrt(5 / 3) / 2)
+    assert Matern(2.0, nu=np.inf).lipschitz() == 0.5
+    assert Polynomial(1, 7.0, 4.0).lipschitz() == 2
+    for rough in (Matern(nu=0.5), Laplacian(), Polynomial(2), CallableKernel(rbf_kernel)):
         assert rough.lipschitz() == np.inf
-    assert (0.0 * Laplacian()).lipschitz() == ((0.0 * Laplacian()) * Laplacian()).lipschitz() == 0
 
 
-def test_combinations_clone_pickle_and_have_parameters():
-    X = rows(10)
-    for kernel in COMBINATIONS:
-        for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
-            assert copy is not kernel
-            assert repr(copy) == repr(kernel)
-            assert np.array_equal(copy.matrix(X, X), kernel.matrix(X, X))
-    kernel = 2.0 * Gaussian() + Linear()
-    assert kernel.get_params()["left__kernel__sigma"] == 1.0
-    kernel.set_params(left__kernel__sigma=3.0, left__factor=0.5)
-    assert np.array_equal(kernel.matrix(X, X), (0.5 * Gaussian(3.0) + Linear()).matrix(X, X))
+def by_differences(kernel, X, Y):
+    """Kernels of single precision and of far-out widths, from SciPy's differences of rows."""
+    X, Y = X.astype(np.float64), Y.astype(np.float64)
+    if isinstance(kernel, Laplacian):
+        return np.exp(-kernel.gamma * cdist(X, Y, "cityblock"))
+    width = kernel.sigma if isinstance(kernel, Gaussian) else kernel.length_scale
+    r = cdist(X / width, Y / width)
+    if isinstance(kernel, Gaussian):
+        return np.exp(-0.5 * r**2)
+    a = np.minimum(np.sqrt(2 * kernel.nu) * r, 1e4)
+    return (1.0 + (a if kernel.nu > 1 else 0.0) + (a**2 / 3 if kernel.nu > 2 else 0.0)) * np.exp(-a)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "error", "message"),
-    [
-        (Gaussian(0.0) + Linear(), ValueError, "sigma must be a number above 0, got 0.0"),
-        (Linear() * Gaussian(0.0), ValueError, "sigma must be"),
-        (2.0 * (2.0 * Gaussian(0.0)), ValueError, "sigma must be"),
-        (Sum(Gaussian(), 3), TypeError, "right must be a Kernel, got 3"),
-        (Product("rbf", Gaussian()), TypeError, "left must be a Kernel, got 'rbf'"),
-        (Scaled(None), TypeError, "kernel must be a Kernel, got None"),
-        (Scaled(Gaussian(), -1.0), ValueError, "factor must be a number of at least 0, got -1.0"),
-    ],
-)
-def test_parameters_are_checked_by_name(kernel, error, message):
-    assert isinstance(kernel, Kernel)
-    with pytest.raises(error, match=message):
-        kernel.validate()
+FAMILIES = [
+    Gaussian,
+    lambda width: Laplacian(1.0 / width),
+    lambda width: Matern(width, 0.5),
+    lambda width: Matern(width, 1.5),
+    lambda width: Matern(width, 2.5),
+]
 
 
-def test_operators_require_kernels():
-    for other in (3, "rbf", None, np.ones(2)):
-        with pytest.raises(TypeError, match="operand.*'Gaussian'"):
-            Gaussian() + other
-    for other in (None, True, np.ones(2), 1j):
-        with pytest.raises(TypeError, match="operand.*'Gaussian'"):
-            Gaussian() * other
-        with pytest.raises(TypeError, match="operand.*'Gaussian'"):
-            other * Gaussian()
-    for factor in (-1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="factor must be a number of at least 0"):
-            factor * Gaussian()
+@warnings_are_errors
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_values_are_correct_for_all_length_scales(family, dtype):
+    tolerance = 1e-2 if dtype == np.float32 else 1e-6
+    for width in (1e-100, 1e-30, 1e-9, 1e-3, 1.0, 1e9, 1e30, 1e100):
+        kernel, rows = family(width), SIX_ROWS.astype(dtype)
+        # Neighbors, too: half a width apart, where the precision has such numbers.
+        rows = np.vstack([rows, rows[:1] + dtype(0.25 * min(width, 1e9))])
+        found = kernel.matrix(rows, rows)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, by_differences(kernel, rows, rows), atol=tolerance)
+        np.testing.assert_allclose(np.diag(found), kernel.diagonal(rows), atol=tolerance)
+
+
+@warnings_are_errors
+@pytest.mark.parametrize("size", [1e160, 1e300])
+@pytest.mark.parametrize("base", [Gaussian(), Matern()], ids=str)
+def test_overflow_of_squared_norms_is_an_error(base, size):
+    said = r"{} must have rows with finite squared norms, got entries up to .*: rescale"
+    for kernel in (base, OrbitMean(Flip(shape=(2, 2)), base), OrbitDistance(Flip(shape=(2, 2)), base)):
+        with pytest.raises(ValueError, match=said.format("X")):
+            kernel.matrix(size * SIX_ROWS, size * SIX_ROWS)
+    with pytest.raises(ValueError, match=said.format("Y")):
+        base.matrix(SIX_ROWS, size * SIX_ROWS)

@@ -1,126 +1,37 @@
-"""Choosing changes, and folds and scores of rows of which some have no label."""
-
-import pickle
+"""Choosing changes in a grid search, of rows in memory and of rows that are read in blocks."""
 
 import numpy as np
 import pytest
 from scipy.stats import sem
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, f1_score, get_scorer
 from sklearn.model_selection import (
-    GridSearchCV,
     KFold,
     RandomizedSearchCV,
     StratifiedKFold,
-    cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from structinv import (
     InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantSVC,
     InvariantTextClassifier,
-    LapSVC,
-    RepresenterClassifier,
-    certify,
     select_changes,
 )
-from structinv.model_selection import (
-    certified_accuracy_scorer,
-    detection_scorer,
-    labeled_scorer,
-    most_robust,
-)
+from structinv.datasets import make_mail_like
+from structinv.estimators.inputs import block_sizes
+from structinv.model_selection import certified_accuracy_scorer, detection_scorer, most_robust
 from structinv.oracles import Box, FDrop, TokenEdits
+from structinv.rows import RowFolder, RowWriter
+from structinv.rows.sources import MatrixRows
+from structinv.terms.blockwise_term import BlockSizes
 
-
-def mails(n=60, d=12, seed=0):
-    rng = np.random.default_rng(seed)
-    y = np.array(["ham", "spam"])[np.arange(n) % 2]
-    lean = np.where((np.arange(d) % 2 == 0) == (y == "ham")[:, None], 1.5, 0.4)
-    return rng.poisson(lean).astype(float), y
-
-
-def half_labeled(n=40, seed=0):
-    rng = np.random.default_rng(seed)
-    codes = np.arange(n) % 2
-    X = rng.standard_normal((n, 2)) + 3.0 * codes[:, None]
-    return X, np.where(np.arange(n) % 4 < 2, codes, -1), codes
-
-
-LABELS = {
-    "numbers": lambda y: y,
-    "strings": lambda y: np.array([{0: "a", 1: "b", -1: -1}[k] for k in y], dtype=object),
-    "list": lambda y: [{0: "a", 1: "b", -1: -1}[k] for k in y.tolist()],
-}
-
-
-class TestLabels:
-    @pytest.mark.parametrize("name", LABELS)
-    def test_a_search_counts_no_row_without_label_as_wrong(self, name):
-        X, codes, _ = half_labeled()
-        y = LABELS[name](codes)
-        model = LapSVC(n_neighbors=3, random_state=0)
-        grid = {"nu": [0.0, 1.0]}
-        left_out = GridSearchCV(model, grid, cv=KFold(4), scoring=labeled_scorer(), error_score="raise")
-        assert left_out.fit(X, y).best_score_ > 0.9
-        if name == "numbers":
-            # What a search does by itself.
-            plain = GridSearchCV(model, grid, cv=KFold(4), error_score="raise").fit(X, y)
-            assert plain.best_score_ < 0.6
-
-    @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss"])
-    def test_scores_are_those_of_the_labeled_rows(self, scoring):
-        X, codes, _ = half_labeled()
-        model = RepresenterClassifier(gamma=1.0, random_state=0).fit(X, codes)
-        labeled = codes != -1
-        expected = cross_val_score(model, X[labeled], codes[labeled], scoring=scoring, cv=2)
-        assert np.all(np.isfinite(expected))
-        scorer = pickle.loads(pickle.dumps(labeled_scorer(scoring)))
-        own = scorer(model, X, codes)
-        assert own == labeled_scorer(scoring)(model, X[labeled], codes[labeled])
-
-    def test_other_scorers_and_marks(self):
-        X, codes, _ = half_labeled()
-        model = RepresenterClassifier(gamma=1.0, random_state=0).fit(X, codes)
-
-        def f1(estimator, X, y):
-            return f1_score(y, estimator.predict(X))
-
-        labeled = codes != -1
-        expected = f1_score(codes[labeled], model.predict(X[labeled]))
-        assert labeled_scorer(f1)(model, X, codes) == expected
-        marked = np.where(labeled, codes, 99)
-        assert labeled_scorer(f1, unlabeled=99)(model, X, marked) == expected
-        # A class of its own is no mark.
-        signs = np.where(codes == 1, 1, -1)
-        model.fit(X, signs)
-        assert labeled_scorer()(model, X, signs) == accuracy_score(signs, model.predict(X))
-        # One fold may show one class beside the mark.
-        few = np.r_[np.flatnonzero(codes == 0)[:3], np.flatnonzero(codes == -1)[:3]]
-        model.fit(X, codes)
-        own = labeled_scorer()(model, X[few], codes[few])
-        assert own == accuracy_score(codes[few[:3]], model.predict(X[few[:3]]))
-
-    def test_what_is_wrong_is_named(self):
-        X, codes, _ = half_labeled()
-        model = RepresenterClassifier(gamma=1.0, random_state=0)
-        with pytest.raises(NotFittedError):
-            labeled_scorer()(model, X, codes)
-        with pytest.raises(ValueError, match="y must contain at least one label"):
-            labeled_scorer()(model.fit(X, codes), X, np.full(40, -1))
-        with pytest.raises(ValueError, match="magic"):
-            labeled_scorer("magic")
-
+from .cases import linear, mails
 
 GRID = {"oracle__max_changes": [0, 1, 2], "C": [0.01, 0.1]}
-
-
-def linear(oracle=None, **parameters):
-    return InvariantLinearSVC(oracle or FDrop(0), random_state=0, **parameters)
 
 
 class TestSelectChanges:
@@ -134,11 +45,12 @@ class TestSelectChanges:
         if detection:
             scorers = {name: detection_scorer(0.1, FDrop(2), measure=name) for name in scorers}
         scoring = scorers if detection else None
-        search = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(2), scoring=scoring)
+        grid = {"oracle__max_changes": [0, 2], "C": [0.01, 0.1]}
+        search = select_changes(linear(), X, y, grid, cv=2, oracle=FDrop(2), scoring=scoring)
         results = search.cv_results_
         for number, params in enumerate(results["params"]):
             model = clone(linear()).set_params(**params)
-            for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
+            for fold, (train, test) in enumerate(StratifiedKFold(2).split(X, y)):
                 model.fit(X[train], y[train])
                 for name, scorer in scorers.items():
                     found = results[f"split{fold}_test_{name}"][number]
@@ -149,12 +61,12 @@ class TestSelectChanges:
     @pytest.mark.parametrize("clean_loss", [None, 0.0, 1.0])
     def test_the_best_follows_the_rule(self, clean_loss):
         X, y = mails()
-        search = select_changes(linear(FDrop(2)), X, y, GRID, cv=4, clean_loss=clean_loss)
+        search = select_changes(linear(FDrop(2)), X, y, GRID, cv=2, clean_loss=clean_loss)
         results = search.cv_results_
-        folds = np.array([results[f"split{fold}_test_clean"] for fold in range(4)])
+        folds = np.array([results[f"split{fold}_test_clean"] for fold in range(2)])
         clean, certified = results["mean_test_clean"], results["mean_test_certified"]
         leader = np.argmax(clean)
-        loss = folds[:, leader].std(ddof=1) / 2 if clean_loss is None else clean_loss
+        loss = folds[:, leader].std(ddof=1) / np.sqrt(2) if clean_loss is None else clean_loss
         near = [n for n in range(6) if clean[n] >= clean[leader] - loss - 1e-9]
         assert search.best_index_ in near
         assert certified[search.best_index_] == pytest.approx(max(certified[n] for n in near))
@@ -208,57 +120,6 @@ class TestSelectChanges:
         with pytest.raises(ValueError, match=r"oracle must be given .*oracle=TokenEdits\('drop', 2\)"):
             select_changes(model, X, y, grid, cv=2)
 
-    def test_each_model_against_its_own_changes(self):
-        X, y = mails()
-        model = linear(FDrop(2), C=0.1).fit(X, y)
-        own = model.certify(X, y).accuracy
-        assert certified_accuracy_scorer()(model, X, y) == own
-        assert pickle.loads(pickle.dumps(certified_accuracy_scorer(FDrop(2))))(model, X, y) == own
-        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
-            certified_accuracy_scorer("fdrop")
-
-    def test_a_class_that_a_fold_lacks_is_never_certified(self):
-        X, y = mails()
-        y[-6:] = "junk"
-        scorer = certified_accuracy_scorer(FDrop(1))
-        for model in (linear(FDrop(1), C=0.1), LogisticRegression()):
-            # The second fold of training lacks a class, and the first fold of tests lacks it, too.
-            folds = [(np.arange(20, 60), np.arange(20)), (np.arange(40), np.arange(40, 60))]
-            settings = {"cv": folds, "error_score": "raise"}
-            first, second = cross_val_score(model, X, y, scoring=scorer, **settings)
-            fitted = clone(model).fit(X[:40], y[:40])
-            known = certify(fitted, FDrop(1), X[40:54], y[40:54]).correct
-            assert second == pytest.approx(known.sum() / 20)
-            assert 0 < first <= 1
-            search = GridSearchCV(model, {"C": [model.C]}, scoring=scorer, **settings).fit(X, y)
-            assert search.best_score_ == pytest.approx((first + second) / 2)
-            assert scorer(fitted, X[54:], y[54:]) == 0.0
-
-    def test_the_scorer_takes_routed_weights(self):
-        X, y = mails()
-        weights = np.arange(60.0)
-        model = linear(FDrop(1), C=0.1)
-        with config_context(enable_metadata_routing=True):
-            model.set_fit_request(sample_weight=True)
-            own = certified_accuracy_scorer(FDrop(1)).set_score_request(sample_weight=True)
-            settings = {"cv": 2, "error_score": "raise", "params": {"sample_weight": weights}}
-            scores = cross_val_score(model, X, y, scoring=own, **settings)
-            other = pickle.loads(pickle.dumps(own)).set_score_request(sample_weight=False)
-            plain = cross_val_score(model, X, y, scoring=other, **settings)
-            accuracy = get_scorer("accuracy").set_score_request(sample_weight=True)
-            several = {"certified": own, "accuracy": accuracy}
-            labeled = labeled_scorer().set_score_request(sample_weight=True)
-            assert len(cross_val_score(model, X, y, scoring=labeled, **settings)) == 2
-            search = GridSearchCV(model, {"C": [0.1]}, scoring=own, cv=2, error_score="raise")
-            assert search.fit(X, y, sample_weight=weights).best_score_ == pytest.approx(scores.mean())
-            search.set_params(scoring=several, refit="certified").fit(X, y, sample_weight=weights)
-            assert search.best_score_ == pytest.approx(scores.mean())
-        train, test = next(StratifiedKFold(2).split(X, y))
-        fitted = clone(model).fit(X[train], y[train], weights[train])
-        correct = fitted.certify(X[test], y[test]).correct
-        assert scores[0] == pytest.approx(np.average(correct, weights=weights[test]))
-        assert plain[0] == pytest.approx(correct.mean())
-
     @pytest.mark.parametrize(
         ("change", "error", "message"),
         [
@@ -274,3 +135,69 @@ class TestSelectChanges:
         call = {"model": linear(FDrop(1)), "X": X, "y": y, "grid": GRID} | change
         with pytest.raises(error, match=message):
             select_changes(**call)
+
+
+SMALL = 1000
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(BlockSizes, "values", SMALL)
+    monkeypatch.setattr(block_sizes, "__defaults__", (BlockSizes(values=SMALL),))
+
+
+@pytest.fixture(scope="module")
+def mail():
+    X, y = make_mail_like(120, 100, random_state=0)
+    X = X.astype(float)
+    X.sort_indices()
+    return X, y
+
+
+@pytest.mark.usefixtures("small_blocks")
+class TestRowsInBlocks:
+    GRID = {"oracle__max_changes": [0, 2]}
+
+    @pytest.mark.parametrize(
+        "cv", [pytest.param(3, marks=pytest.mark.slow), KFold(2, shuffle=True, random_state=0)]
+    )
+    def test_results_are_those_of_the_same_rows_in_memory(self, mail, cv):
+        X, y = mail
+        model = InvariantLinearSVC(FDrop(2), C=0.01, tol=1e-4, random_state=0)
+        ours = select_changes(model, MatrixRows(X), y, self.GRID, cv=cv)
+        theirs = select_changes(model, X, y, self.GRID, cv=cv)
+        for name in ("mean_test_clean", "mean_test_certified"):
+            # Functions agree to the tolerance of the fits, and a row may lie that close to 0.
+            np.testing.assert_allclose(
+                ours.cv_results_[name], theirs.cv_results_[name], rtol=0, atol=0.02
+            )
+        assert ours.best_params_ == theirs.best_params_
+        np.testing.assert_allclose(ours.best_estimator_.coef_, theirs.best_estimator_.coef_, atol=1e-3)
+
+    @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+    def test_folders_of_rows_are_searched_in_one_and_in_several_processes(self, mail, tmp_path, n_jobs):
+        with RowWriter(tmp_path / "rows") as writer:
+            writer.append(*mail)
+        rows, model = RowFolder(tmp_path / "rows"), InvariantLinearSVC(FDrop(2), random_state=0)
+        found = select_changes(model, rows, rows.labels, {"C": [0.1]}, cv=2, n_jobs=n_jobs)
+        assert found.cv_results_["mean_test_clean"][0] > 0.8
+
+    @pytest.mark.parametrize(
+        ("model", "name"),
+        [
+            (InvariantSVC(Box(0.1)), "InvariantSVC"),
+            (LogisticRegression(), "LogisticRegression"),
+            (make_pipeline(MaxAbsScaler(), InvariantLinearSVC(FDrop(1))), "Pipeline"),
+            (InvariantLinearSVR(Box(0.1)), "InvariantLinearSVR"),
+        ],
+        ids=str,
+    )
+    def test_estimators_without_block_support_raise(self, mail, model, name):
+        X, y = mail
+        with pytest.raises(TypeError, match=f"X must be an array or a matrix for {name}"):
+            select_changes(model, MatrixRows(X), y, {"C": [1.0]}, oracle=FDrop(1))
+
+    def test_wrong_number_of_labels_raises(self, mail):
+        X, y = mail
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            select_changes(InvariantLinearSVC(FDrop(1)), MatrixRows(X), y[:9], {"C": [1.0]})

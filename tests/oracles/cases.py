@@ -7,7 +7,8 @@ the code of the oracle. Sets without grades leave the cost out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -43,11 +44,13 @@ from structinv.oracles import (
     Shared,
     Shears,
     Shifts,
+    Support,
     TangentDerivative,
     Trajectory,
     UnitLength,
     Weighted,
 )
+from structinv.utils.matrices import row_dots
 
 N, D = 8, 5
 Builder = Callable[[np.ndarray, Any, Any, float], Any]
@@ -594,3 +597,48 @@ CASES = [
     Case("budget-fadd", Budget(FAdd(2)), _fadd, sparse=True),
     Case("shared-or-budget", Shared(_shrinkings) | Budget(FDrop(2)), union(finite(_shrinkings), _fdrop)),
 ]
+
+
+class Loose(InvarianceOracle):
+    """A box whose bound is too large by 1."""
+
+    additive = True
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    def support(self, X: Any, V: Any, assign: Any, cost: Any = None) -> Support:
+        answer = Box(self.radius).support(X, V, assign)
+        return Support(answer.points, row_dots(answer.points, V, assign) + 1.0)
+
+
+def bends(X: np.ndarray) -> np.ndarray:
+    """Coefficients up to the fifth power, (n, 5, d)."""
+    parts = [np.roll(X, 1, axis=1), -(X**2), np.sin(3 * X), 0.0 * X, np.roll(X, 2, axis=1) - 0.5]
+    return np.stack(parts, axis=1)
+
+
+def close(found: Any, wanted: Any, rtol: float = 1e-12) -> None:
+    """Fail unless numbers agree, but for rounding of the largest of them."""
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol * (1.0 + np.abs(wanted).max()))
+
+
+# Rounding errors, for candidates that are equal but for these.
+NOISE = [2.0**-52 * np.random.default_rng(seed).integers(-9, 10, size=9) for seed in range(6)]
+
+
+class Spots(FiniteOracle):
+    """The row, then it with one of its features raised."""
+
+    def orbit(self, X: np.ndarray) -> np.ndarray:
+        return X[:, None] + np.vstack([np.zeros(X.shape[1]), np.eye(X.shape[1])])
+
+
+@contextmanager
+def told(case: Any) -> Iterator[None]:
+    """Add the case to errors, for loops over cases."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in the case {case}")
+        raise

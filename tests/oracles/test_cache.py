@@ -56,8 +56,9 @@ def test_maps_are_computed_once_per_bind(name, made):
     oracle, n_parts = ORACLES[name]
     bound, assign = bind(oracle, X, Y), np.arange(len(X)) % 2
     some, last = slice(0, 1), np.array([1])
+    rng = np.random.default_rng(1)
     for _ in range(3):
-        V = RNG.standard_normal((2, 16))
+        V = rng.standard_normal((2, 16))
         bound.support(slice(None), V, assign, np.zeros(len(X)) if oracle.graded else None)
         if name != "with a box":
             bound.changes().members(some)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Box, Flip, Identity, Rotations, Shared, Shifts, Weighted
 from structinv.oracles.listed_changes import averaged
 from structinv.utils.matrices import ALL_ROWS
 
-from .cases import ORDERS, D, Reorderings, Shrinkings, rows
+from .cases import ORDERS, D, Reorderings, Shrinkings, close, rows
 
 WEIGHTS = [0.5, 0.0, 2.0]
 PARTS = {
@@ -115,3 +116,16 @@ def test_invalid_arguments_raise_with_their_name(oracle, error, message):
     for ask in (lambda: oracle.bind(X, y), lambda: oracle.orbit(X), lambda: averaged(oracle, D, 3)):
         with pytest.raises(error, match=message):
             ask()
+
+
+def test_probabilities_of_pairs_apply_to_both_sides():
+    X = np.random.default_rng(0).standard_normal((3, 16))
+    pairs = Rotations((90, 180, 270)) @ Rotations([20, 45])
+    size = pairs.changes(X).size
+    weights = np.random.default_rng(1).random(size)
+    members = pairs.changes(X).members()
+    kernel = Gaussian(0.3)
+    table = kernel.matrix(members.reshape(-1, 16), members.reshape(-1, 16))
+    shares = weights / weights.sum()
+    wanted = np.einsum("s,isjt,t->ij", shares, table.reshape(3, size, 3, size), shares)
+    close(OrbitMean(Weighted(pairs, weights), kernel).matrix(X, X), wanted)

@@ -1,63 +1,62 @@
-"""Certificates of tables: columns with affine steps beside columns with other steps."""
-
-import itertools
+"""Certificates at the input of steps: Pipelines, and tables of columns with affine steps and others."""
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.feature_selection import (
+    RFE,
+    SelectFromModel,
+    SelectKBest,
+    SequentialFeatureSelector,
+    VarianceThreshold,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import FixedThresholdClassifier
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    MaxAbsScaler,
     MinMaxScaler,
+    Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
-    PolynomialFeatures,
+    RobustScaler,
     StandardScaler,
 )
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, certify
-from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Protected
+from structinv.oracles import Box, Ellipsoid, FDrop, Protected
 
-from ..margins import margins
+from ..margins import dropped, lowest_margins, margins
+from .cases import (
+    BINS,
+    HOT,
+    IMPUTED,
+    NUMBERS,
+    OTHERS,
+    RADIUS,
+    SCALED,
+    D,
+    check_by_force,
+    corners,
+    fitted,
+    rows,
+    shifted_copies,
+    table,
+    worst_margins,
+)
 
-N, RADIUS = 40, 0.3
-NUMBERS, OTHERS = ["age", "height", "weight"], ["color", "code", "note"]
-
-
-def table(seed=0, n=N):
-    """People with three numbers, a color, an integer code and a note, and a label that uses all."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "age": rng.normal(4.0, 1.0, n),
-            "color": rng.choice(["red", "green", "blue"], n),
-            "height": rng.normal(0.0, 1.0, n),
-            "code": rng.integers(1, 4, n),
-            "weight": rng.exponential(1.0, n),
-            "note": rng.choice(["good day", "bad day", "good night"], n),
-        }
-    )
-    score = (
-        frame.age - 4 + frame.height + (frame.color == "red") - (frame.code == 2) + rng.normal(size=n)
-    )
-    return frame, np.array(["no", "yes"])[(score > 0).astype(int)], np.digitize(score, [-1.0, 1.0])
-
-
-# The default warns.
-BINS = {"n_bins": 3, "quantile_method": "averaged_inverted_cdf"}
-HOT = ("hot", OneHotEncoder(), ["color", "code"])
+PASSED = ("n", "passthrough", NUMBERS)
 FROZEN = FrozenEstimator(MinMaxScaler().fit(table(1)[0][["weight"]]))
-SCALED, PASSED = ("n", StandardScaler(), NUMBERS), ("n", "passthrough", NUMBERS)
-IMPUTED = ("n", make_pipeline(SimpleImputer(), StandardScaler()), NUMBERS)
 PROJECTED = ("n", make_pipeline(StandardScaler(), PCA(2)), NUMBERS)
 DENSE = ColumnTransformer([SCALED, HOT], sparse_threshold=0.0)
 INNER = ColumnTransformer([("n", StandardScaler(), [0, 2]), ("h", OneHotEncoder(), [1])])
@@ -96,28 +95,15 @@ STEPS = {
 ALSO_FIXED = {"binned": ["age"]}
 
 
-def moved(frame, columns, radius=RADIUS):
-    """The table after each combination of shifts of columns, in order of the rows."""
-    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=len(columns))))
-    copies = frame.loc[frame.index.repeat(len(signs))].reset_index(drop=True)
-    for place, column in enumerate(columns):
-        copies[column] = copies[column] + radius * np.tile(signs[:, place], len(frame))
-    return copies, len(signs)
-
-
-def worst_margins(model, frame, y, columns):
-    copies, size = moved(frame, columns)
-    return margins(model, copies, np.repeat(y, size)).reshape(-1, size).min(axis=1)
-
-
-@pytest.mark.parametrize("several", [False, True], ids=["two classes", "three classes"])
 @pytest.mark.parametrize("name", STEPS)
-def test_margins_are_those_of_the_worst_corner(name, several):
+def test_margins_are_those_of_the_worst_corner(name):
     frame, two, three = table()
-    y = three if several else two
     fixed = OTHERS + ALSO_FIXED.get(name, [])
     free = [each for each in NUMBERS if each not in fixed]
-    for last in (LogisticRegression(), LinearSVC(C=0.1), InvariantLinearSVC(C=0.1, random_state=0)):
+    models = [(LogisticRegression(), two), (LinearSVC(C=0.1), three)]
+    if name in ("dense", "sparse"):
+        models += [(InvariantLinearSVC(C=0.1, random_state=0), y) for y in (two, three)]
+    for last, y in models:
         model = make_pipeline(STEPS[name], last).fit(frame, y)
         certificate = certify(model, Protected(Box(RADIUS), fixed), frame, y, at="input")
         worst = worst_margins(model, frame, y, free)
@@ -127,32 +113,13 @@ def test_margins_are_those_of_the_worst_corner(name, several):
         assert certificate.exact.all()
 
 
-def fitted(last=None, **options):
-    frame, y, _ = table()
-    return make_pipeline(STEPS["scaled"], last or LogisticRegression(**options)).fit(frame, y), frame, y
-
-
-def test_arrays_and_lists_are_tables_with_numbers_as_names():
-    frame, y, _ = table()
-    X = frame[["age", "code", "height"]].to_numpy()
-    scaler = StandardScaler(with_mean=False)
-    steps = ColumnTransformer([("n", scaler, [0, 2]), ("h", OneHotEncoder(), [1])])
-    model = make_pipeline(steps, LogisticRegression()).fit(X, y)
-    certificate = certify(model, Protected(Box(RADIUS), [1]), X, y, at="input")
-    for given in (X.tolist(), X.astype(object)):
-        other = certify(model, Protected(Box(RADIUS), [1]), given, y, at="input")
-        np.testing.assert_allclose(other.margins, certificate.margins, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"Box changes column 1: OneHotEncoder .* features \[1\]"):
-        certify(model, Box(RADIUS), X, y, at="input")
-
-
 def test_thresholds_around_tables():
     _, frame, y = fitted()
     inner = make_pipeline(STEPS["scaled"], LogisticRegression())
     model = FixedThresholdClassifier(inner, threshold=0.7, pos_label="yes").fit(frame, y)
     oracle = Protected(Box(RADIUS), OTHERS)
     certificate = certify(model, oracle, frame, y, at="input")
-    copies, size = moved(frame, NUMBERS)
+    copies, size = shifted_copies(frame, NUMBERS)
     right = np.all(model.predict(copies).reshape(-1, size) == y[:, None], axis=1)
     np.testing.assert_array_equal(certificate.correct, right)
     assert 0 < right.sum() < np.sum(model.predict(frame) == y)
@@ -172,72 +139,9 @@ def test_no_random_member_of_a_certified_row_has_another_label(name):
     steps = directions / np.linalg.norm(directions[:, [0, 2, 4]], axis=1, keepdims=True) @ shape
     for place, column in ((0, "age"), (2, "height"), (4, "weight")):
         copies[column] += steps[:, place]
-    same = model.predict(copies).reshape(N, -1) == model.predict(frame)[:, None]
+    same = model.predict(copies).reshape(len(frame), -1) == model.predict(frame)[:, None]
     assert np.all(same[certificate.correct])
     assert 0.1 < certificate.correct.mean() < np.mean(same.all(axis=1)) + 1e-9
-
-
-class TestColumnsThatMustStay:
-    @pytest.mark.parametrize(
-        ("oracle", "column"),
-        [
-            (Box(0.1), "color"),
-            (FDrop(1), "color"),
-            (FScale(1), "color"),
-            (Protected(Box(0.1), ["color", "note"]), "code"),
-            (Protected(FDrop(2), ["code", "note"]), "color"),
-            (Box(0.1) | Protected(Box(0.1), OTHERS), "color"),
-        ],
-        ids=str,
-    )
-    def test_oracles_that_change_them_are_errors(self, oracle, column):
-        model, frame, y = fitted()
-        message = f"changes column '{column}': OneHotEncoder is not known to be affine. Pass Protected"
-        with pytest.raises(ValueError, match=message):
-            certify(model, oracle, frame, y, at="input")
-
-    def test_a_set_that_leaves_them_unchanged_needs_no_protection(self):
-        model, frame, y = fitted()
-        radius = np.array([RADIUS, 0.0, RADIUS, 0.0, RADIUS, 0.0])
-        expected = certify(model, Protected(Box(RADIUS), OTHERS), frame, y, at="input")
-        for oracle in (Box(radius), Box(radius).only_for(["no", "yes"])):
-            found = certify(model, oracle, frame, y, at="input")
-            np.testing.assert_allclose(found.margins, expected.margins, rtol=1e-12)
-        spam_only = certify(model, Box(RADIUS * (radius > 0)).only_for("no"), frame, y, at="input")
-        clean = model.decision_function(frame) * np.where(y == "yes", 1.0, -1.0)
-        np.testing.assert_allclose(spam_only.margins[y == "yes"], clean[y == "yes"], atol=1e-9)
-        # Dropped columns have no influence.
-        note = np.array([RADIUS, 0.0, RADIUS, 0.0, RADIUS, 9.0])
-        assert certify(model, Box(note), frame, y, at="input").exact.all()
-
-    def test_a_column_with_missing_values_is_one(self):
-        frame, y, _ = table()
-        model = make_pipeline(STEPS["imputed"], LogisticRegression()).fit(frame, y)
-        frame.loc[3, "age"] = np.nan
-        with pytest.raises(ValueError, match="column 'age': SimpleImputer fills missing values"):
-            certify(model, Protected(Box(RADIUS), OTHERS), frame, y, at="input")
-        found = certify(model, Protected(Box(RADIUS), [*OTHERS, "age"]), frame, y, at="input")
-        worst = worst_margins(model, frame, y, ["height", "weight"])
-        np.testing.assert_allclose(found.margins, worst, rtol=1e-9, atol=1e-9)
-
-    @pytest.mark.parametrize(
-        "step", [PolynomialFeatures(2), FunctionTransformer(np.exp), MinMaxScaler(clip=True)], ids=str
-    )
-    def test_steps_for_all_columns_that_are_not_affine_are_errors(self, step):
-        frame, y, _ = table()
-        model = make_pipeline(
-            ColumnTransformer([("n", "passthrough", NUMBERS)]), step, LogisticRegression()
-        )
-        with pytest.raises(ValueError, match=f"{type(step).__name__}.* is not .*affine"):
-            certify(model.fit(frame, y), Protected(Box(0.1), OTHERS), frame, y, at="input")
-
-    def test_a_projection_of_them_and_others_is_not_affine_in_either(self):
-        frame, y, _ = table()
-        before = make_pipeline(StandardScaler(), PCA(2))
-        steps = ColumnTransformer([("a", "passthrough", [0]), ("b", KBinsDiscretizer(**BINS), [1])])
-        model = make_pipeline(before, steps, LogisticRegression()).fit(frame[NUMBERS], y)
-        with pytest.raises(ValueError, match="changes column 'age': KBinsDiscretizer is not known"):
-            certify(model, Protected(Box(0.1), ["weight"]), frame[NUMBERS], y, at="input")
 
 
 @pytest.mark.filterwarnings("ignore:.*without any observed values")
@@ -261,14 +165,6 @@ def test_tables_are_certified_in_blocks_of_rows(monkeypatch):
     np.testing.assert_allclose(certificate.margins, worst, rtol=1e-9, atol=1e-9)
 
 
-def test_columns_in_another_order_are_errors():
-    model, frame, y = fitted()
-    for given in (frame[frame.columns[::-1]], frame.assign(more=1.0)):
-        assert model.predict(given).tolist() == model.predict(frame).tolist()
-        with pytest.raises(ValueError, match="X must have the columns of the training in the same"):
-            certify(model, Protected(Box(0.1), OTHERS), given, y, at="input")
-
-
 def test_single_precision_of_a_column_widens_the_rounding():
     frame, y, _ = table()
     model = make_pipeline(STEPS["scaled"], LogisticRegression()).fit(frame, y)
@@ -289,3 +185,109 @@ def test_features_of_a_table_have_names_after_set_output():
     radius = np.array([radii.get(name, 0.0) for name in frame])
     expected = certify(model, Box(radius), frame, y, at="input")
     np.testing.assert_allclose(certificate.margins, expected.margins, rtol=1e-9)
+
+
+class TestPipelines:
+    STEPS = [
+        [StandardScaler()],
+        [StandardScaler(with_mean=False)],
+        [StandardScaler(with_std=False)],
+        [RobustScaler()],
+        [RobustScaler(with_centering=False, with_scaling=False)],
+        [MaxAbsScaler()],
+        [MinMaxScaler((-1, 3))],
+        [PCA(3)],
+        [PCA(3, whiten=True)],
+        [IncrementalPCA(2)],
+        [TruncatedSVD(3, random_state=0)],
+        [GaussianRandomProjection(4, random_state=0)],
+        [SparseRandomProjection(4, random_state=0, dense_output=True)],
+        [SelectKBest(k=3)],
+        [VarianceThreshold()],
+        [SelectFromModel(LinearSVC())],
+        [RFE(LinearSVC(), n_features_to_select=2)],
+        [SequentialFeatureSelector(RidgeClassifier(), n_features_to_select=2, cv=2)],
+        ["passthrough"],
+        [FunctionTransformer(), StandardScaler(), FunctionTransformer(validate=True)],
+        [StandardScaler(), SelectKBest(k=4), PCA(2), "passthrough", MinMaxScaler()],
+        [make_pipeline(StandardScaler(), PCA(3))],
+    ]
+
+    @pytest.mark.parametrize("steps", STEPS, ids=lambda steps: str(steps)[:40])
+    def test_affine_steps(self, steps):
+        for n_classes in (2, 3):
+            X, y = rows(n_classes)
+            model = make_pipeline(*steps, LogisticRegression()).fit(100.0 + X, y)
+            certificate = certify(model, Box(0.4), 100.0 + X, y, at="input")
+            check_by_force(model, certificate, corners(100.0 + X, 0.4), y)
+
+    def test_the_rounding_of_steps_is_taken_off(self):
+        X, y = rows()
+        X = 1e7 + X
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+        certificate = certify(model, Box(0.0), X, y, at="input")
+        worst = margins(model, X, y)
+        assert np.all(certificate.margins < worst)
+        # In float64 a sum of terms of size 1e7 is wrong by 1e-9 at least.
+        assert np.all(worst - certificate.margins > 1e-9)
+        assert np.all(worst - certificate.margins < 1e-5)
+        single = X.astype(np.float32) - np.float32(1e7)
+        model.fit(single, y)
+        found = certify(model, Box(0.25), single, y, at="input")
+        worst = lowest_margins(model, corners(single, 0.25).astype(np.float32), y)
+        assert np.all(found.margins <= worst)
+        np.testing.assert_allclose(found.margins, worst, atol=1e-3)
+
+    @pytest.mark.parametrize("use_idf", [True, False])
+    def test_weights_of_words(self, use_idf):
+        X = np.random.default_rng(0).poisson(1.0, (30, D)).astype(float)
+        y = X[:, 0] > X[:, 1]
+        weights = TfidfTransformer(norm=None, use_idf=use_idf)
+        model = make_pipeline(weights, MaxAbsScaler(), LogisticRegression()).fit(sp.csr_matrix(X), y)
+        certificate = certify(model, FDrop(2), sp.csr_matrix(X), y, at="input")
+        check_by_force(model, certificate, dropped(X, 2), y)
+
+    def test_frames(self):
+        X, y = rows()
+        frame = pd.DataFrame(X, columns=list("abcde"))
+        model = make_pipeline(StandardScaler(), LogisticRegression()).set_output(transform="pandas")
+        model.fit(frame, y)
+        for at in ("features", "input"):
+            found = certify(model, Box(0.1), frame, y, at=at)
+            expected = certify(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y),
+                               Box(0.1), X, y, at=at)  # fmt: skip
+            np.testing.assert_allclose(found.margins, expected.margins)
+
+    @pytest.mark.parametrize(
+        ("step", "message"),
+        [
+            (Normalizer(), "Normalizer is not known to be affine"),
+            (FunctionTransformer(np.log1p), r"FunctionTransformer\(func=.*log1p"),
+            (MinMaxScaler(clip=True), r"MinMaxScaler\(clip=True\) is not affine"),
+            (TfidfTransformer(), r"TfidfTransformer\(norm='l2', sublinear_tf=False\) is not affine"),
+            (TfidfTransformer(norm=None, sublinear_tf=True), "sublinear_tf=True"),
+        ],
+        ids=str,
+    )
+    def test_steps_that_are_not_affine(self, step, message):
+        X, y = rows()
+        X = np.abs(X)
+        model = make_pipeline(StandardScaler(with_mean=False), step, LogisticRegression()).fit(X, y)
+        with pytest.raises(ValueError, match=message):
+            certify(model, Box(0.1), X, y, at="input")
+        assert len(certify(model, FDrop(1), X, y).margins) == len(X)
+
+    def test_a_step_that_only_looks_affine(self):
+        class Clipped(StandardScaler):
+            def transform(self, X, copy=None):
+                return np.clip(super().transform(X), -1, 1)
+
+        X, y = rows()
+        model = make_pipeline(Clipped(), LogisticRegression()).fit(X, y)
+        with pytest.raises(ValueError, match="Clipped is not known to be affine"):
+            certify(model, Box(0.1), X, y, at="input")
+        scaler = StandardScaler().fit(X)
+        scaler.transform = lambda X: np.tanh(X)
+        model = Pipeline([("scale", scaler), ("last", LogisticRegression().fit(X, y))])
+        with pytest.raises(ValueError, match="not a linear classifier: its decision_function differs"):
+            certify(model, Box(0.1), X, y, at="input")

@@ -23,8 +23,11 @@ from structinv.inspection import security_curve
 from structinv.model_selection import certified_accuracy_scorer
 from structinv.oracles import Box, FAdd, FDrop, FEdit, Protected
 
-from ..estimators.test_text import TEXTS, Y
+from .cases import texts_and_labels
 
+TEXTS, Y = map(
+    list, zip(*[pair for pair in zip(*texts_and_labels(60), strict=True) if " " in pair[0]], strict=True)
+)
 HASHED = HashingVectorizer(n_features=64, norm=None, alternate_sign=False)
 OTHERS = [
     ([CountVectorizer(ngram_range=(1, 2))], r"CountVectorizer\(ngram_range=\(1, 2\)\) counts groups of"),
@@ -64,9 +67,9 @@ def dense(X):
 
 
 @pytest.mark.parametrize(
-    "machine", [LinearSVC(), InvariantLinearSVC(random_state=0)], ids=["their", "own"]
+    ("steps", "message", "machine"),
+    [(*OTHERS[0], InvariantLinearSVC(random_state=0)), *((*each, LinearSVC()) for each in OTHERS)],
 )
-@pytest.mark.parametrize(("steps", "message"), OTHERS)
 def test_steps_that_make_other_features_than_words_are_named(steps, message, machine):
     oracle = Protected(FDrop(1), [0])
     model = make_pipeline(*steps, machine).fit(TEXTS, Y)

@@ -137,7 +137,7 @@ def script(path):
 
 
 def test_files_that_pages_name_are_there():
-    folders = [ROOT, ROOT / "structinv", ROOT / "structinv" / "oracles"]
+    folders = [ROOT, ROOT / "structinv", ROOT / "structinv" / "oracles", ROOT / "tests"]
     for page in [*PAGES, "CONTRIBUTING.md"]:
         named = set(re.findall(r"(?<![\w/.])((?:\w+/)+\w+\.py)\b", read(page)))
         missing = [name for name in named if not any((folder / name).exists() for folder in folders)]

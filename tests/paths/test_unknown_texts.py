@@ -18,10 +18,10 @@ from structinv import InvariantLinearSVC, InvariantTextClassifier, certify, repo
 from structinv.estimators.text import share_of_unknown_tokens
 from structinv.oracles import FDrop, TokenEdits
 
-from ..cli.test_commands import run, succeed
+from ..commands import run, succeed
+from ..estimators.cases import FEW_LABELS as LABELS
+from ..estimators.cases import FEW_TEXTS as TEXTS
 
-TEXTS = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
-LABELS = ["spam", "spam", "ham", "ham"] * 5
 NEW = ["free lunch", "", "quux zzz", "lunch \u202ezzz", "\u202e\u202e!"]
 NAMED = r"3 of 5 texts have no feature of the model: '' \(number 1\), 'quux zzz' \(number 2\), "
 NAMED += r"'\\u202e\\u202e!' \(number 4\). Their score is the intercept, so all of them are predicted "
@@ -57,8 +57,7 @@ def oracle_of(name):
     return TokenEdits("drop", 1) if name.startswith("texts") else FDrop(1)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.parametrize(("name", "labeled"), zip(MODELS, [True, False] * 5, strict=True))
 def test_texts_without_a_known_word_are_named_with_their_label(name, labeled):
     model = MODELS[name]().fit(TEXTS, LABELS)
     with pytest.warns(UserWarning, match=NAMED) as caught:

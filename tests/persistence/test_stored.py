@@ -20,7 +20,7 @@ from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FDrop
 from structinv.structures import Sequence
 
-from .test_model_files import Own, assert_same
+from .cases import Own, assert_same
 
 
 class Color(enum.Enum):

@@ -1,16 +1,10 @@
-"""Folders of rows: written rows are read again, and every error names its cause."""
+"""Folders of rows: written rows are read again, in blocks."""
 
 import copy
-import errno
-import json
 import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,35 +12,15 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.rows import RowFolder, RowSource, RowWriter
-from structinv.rows import format as files
 from structinv.rows.sources import MatrixRows
 
-from ..platforms import posix_only
-
-ROOT = Path(__file__).resolve().parents[2]
+from .cases import same, some_rows, write
 
 
-def some_rows(n_rows=50, n_features=30, seed=0):
-    X = sp.random(n_rows, n_features, density=0.2, random_state=seed).toarray()
-    X[7] = 0
-    return sp.csr_matrix(X)
-
-
-def write(path, X, y=None, size=9, **settings):
-    with RowWriter(path, **settings) as into:
-        for start in range(0, X.shape[0], size):
-            into.append(X[start : start + size], None if y is None else y[start : start + size])
-    return RowFolder(path)
-
-
-def same(rows, X):
-    """Return True if a CSR matrix is canonical and equals another matrix."""
-    fresh = sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape)
-    return (
-        fresh.has_canonical_format
-        and rows.shape == X.shape
-        and np.array_equal(rows.toarray(), sp.csr_matrix(X).toarray())
-    )
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "rows", some_rows(), np.arange(50))
+    return tmp_path / "rows"
 
 
 def blocks(folder, most_values):
@@ -55,9 +29,16 @@ def blocks(folder, most_values):
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize("size", [1, 9, 50])
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, sp.csr_array, sp.coo_matrix])
+    @pytest.mark.parametrize(
+        ("size", "dtype", "form"),
+        [
+            (1, np.float32, np.asarray),
+            (9, np.float64, np.asarray),
+            (9, np.float32, sp.csr_matrix),
+            (50, np.float64, sp.csr_array),
+            (1, np.float64, sp.coo_matrix),
+        ],
+    )
     def test_rows_are_read_as_they_were_written(self, tmp_path, size, dtype, form):
         X = some_rows().astype(dtype)
         with RowWriter(tmp_path / "rows", dtype=dtype) as into:
@@ -75,75 +56,9 @@ class TestRoundTrip:
         assert block.indices.dtype == block.indptr.dtype == np.int32
         assert same(block, X)
 
-    def test_numpy_opens_every_file(self, tmp_path):
-        X = some_rows()
-        write(tmp_path / "rows", X, np.arange(50))
-        names = ("indptr", "indices", "data", "labels")
-        found = [np.load(tmp_path / "rows" / f"{name}.npy", mmap_mode="r") for name in names]
-        for stored, given in zip(found, (X.indptr, X.indices, X.data, range(50)), strict=True):
-            np.testing.assert_array_equal(stored, given)
-        assert [each.dtype for each in found] == [np.int64, np.int32, np.float64, np.int64]
-
-    def test_rows_may_all_be_empty(self, tmp_path):
-        folder = write(tmp_path / "rows", sp.csr_matrix((100, 5)), n_features=5)
-        assert folder.shape == (100, 5)
-        assert same(folder.block(30, 100), sp.csr_matrix((70, 5)))
-
-    def test_large_indices_have_64_bits(self, tmp_path):
-        wide = sp.csr_matrix((np.ones(2), np.array([0, 2**33]), np.array([0, 2])), (1, 2**33 + 1))
-        X = some_rows()
-        with RowWriter(tmp_path / "rows", n_features=2**33 + 1) as into:
-            into.append(X)
-            into.append(wide)
-        folder = RowFolder(tmp_path / "rows")
-        narrow = folder.block(0, 50)
-        assert narrow.indices.dtype == np.int64
-        assert same(narrow[:, :30], X)
-        assert folder.block(50, 51).indices.tolist() == [0, 2**33]
-        with pytest.raises(ValueError, match="must have indices from 0 to 2147483647, got 8589934592"):
-            write(tmp_path / "more", wide)
-
-    def test_the_widest_sparse_block_gives_the_number_of_features(self, tmp_path):
-        with RowWriter(tmp_path / "rows") as into:
-            for width in (2, 4, 3):
-                into.append(sp.csr_matrix(np.ones((1, width))))
-        assert RowFolder(tmp_path / "rows").block(0, 3).sum(axis=1).ravel().tolist() == [[2.0, 4.0, 3.0]]
-
-    @pytest.mark.parametrize(
-        ("settings", "first", "width"),
-        [({}, np.ones((1, 3)), 2), ({}, np.ones((1, 3)), 4), ({"n_features": 3}, None, 2)],
-    )
-    def test_dense_blocks_have_one_width(self, tmp_path, settings, first, width):
-        with RowWriter(tmp_path / "rows", **settings) as into:
-            if first is not None:
-                into.append(first)
-            with pytest.raises(ValueError, match=f"X must have 3 features in dense rows, got {width}"):
-                into.append(np.ones((1, width)))
-            into.append(np.ones((1, 3)))
-
-    def test_zeros_are_dropped_and_duplicates_summed_in_a_copy(self, tmp_path):
-        parts = np.array([1.0, 2.0, 0.0, 3.0]), np.array([3, 1, 2, 3]), np.array([0, 4])
-        X = sp.csr_matrix(parts, (1, 4))
-        folder = write(tmp_path / "rows", X)
-        assert folder.block(0, 1).indices.tolist() == [1, 3]
-        assert folder.block(0, 1).data.tolist() == [2.0, 4.0]
-        assert X.indices.tolist() == [3, 1, 2, 3]
-
-    @posix_only
-    def test_others_may_read_the_folder(self, tmp_path):
-        (tmp_path / "other").mkdir()
-        write(tmp_path / "rows", np.eye(3))
-        assert (tmp_path / "rows").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-    def test_the_manifest_has_notes(self, tmp_path):
-        folder = write(tmp_path / "rows", np.eye(3), notes={"source": "train.svm"})
-        assert folder.notes == {"source": "train.svm"}
-        with pytest.raises(TypeError, match="not JSON serializable"):
-            RowWriter(tmp_path / "more", notes={"source": RowWriter})
-
 
 class TestEdges:
-    @pytest.mark.parametrize("most_values", [1, 7, 20, 41, 333, 10**9])
+    @pytest.mark.parametrize("most_values", [1, 20, 41, 10**9])
     def test_blocks_are_those_of_the_matrix(self, tmp_path, most_values):
         X = some_rows()
         folder = write(tmp_path / "rows", X)
@@ -158,366 +73,15 @@ class TestEdges:
             folder.block(*pair)
 
 
-class TestLabels:
-    @pytest.mark.parametrize(
-        "labels",
-        [
-            np.array(["spam", "ham", "a longer one"] * 16 + ["spam", "ham"]),
-            np.arange(50) - 7,
-            np.arange(50, dtype=np.uint8),
-            np.arange(50) % 2 == 0,
-            np.linspace(-1, 1, 50),
-            list(map(str, range(50))),
-            np.array(["a", "b"] * 25, dtype=object),
-            np.array([True, False] * 25, dtype=object),
-        ],
-        ids=["strings", "ints", "bytes", "bools", "floats", "list", "objects", "bool objects"],
-    )
-    @pytest.mark.parametrize("size", [1, 9, 50])
-    def test_labels_come_back(self, tmp_path, labels, size):
-        folder = write(tmp_path / "rows", some_rows(), labels, size)
-        assert folder.labels.shape == (50,)
-        assert folder.labels.tolist() == list(labels)
-
-    def test_strings_are_stored_as_codes(self, tmp_path):
-        folder = write(tmp_path / "rows", np.eye(3), ["spam", "ham", "spam"])
-        assert folder.classes == ["spam", "ham"]
-        assert np.load(tmp_path / "rows" / "labels.npy").tolist() == [0, 1, 0]
-        assert write(tmp_path / "numbers", np.eye(3), [1, 0, 1]).classes is None
-
-    def test_pandas_columns(self, tmp_path):
-        pandas = pytest.importorskip("pandas")
-        labels = pandas.Series(["spam", "ham", "spam"], dtype="category")
-        frame = pandas.DataFrame({"a": [1.0, 0.0, 2.0], "b": [0, 1, 0]})
-        folder = write(tmp_path / "rows", frame, labels)
-        assert folder.labels.tolist() == ["spam", "ham", "spam"]
-        assert same(folder.block(0, 3), frame.to_numpy())
-
-    @pytest.mark.parametrize(
-        ("first", "second", "message"),
-        [
-            (["a"], [1], "must be of one kind, got 1 in row 1 after strings"),
-            ([1], [1.5], "must be of one kind, got 1.5 in row 1 after integers"),
-            ([True], [1], "must be of one kind, got 1 in row 1 after booleans"),
-            ([1], np.array([True]), "must be of one kind, got True in row 1 after integers"),
-            ([1.0], [np.nan], "must be finite, got nan in row 1"),
-            ([1], [2**70], f"must be 64-bit integers, got {2**70} in row 1"),
-            (
-                [1],
-                np.array([2**63], dtype=np.uint64),
-                "64-bit integers, got 9223372036854775808",
-            ),
-            (["a"], [None], "strings, integers, booleans or floats, got None in row 1"),
-            ([1], np.array([1j]), "strings, integers, booleans or floats, got .* in row 1"),
-            ([1], [1, 2], r"shape \(1,\), one label per row, got \(2,\)"),
-            ([1], None, "all rows or no rows must have labels: the first 1 have labels"),
-            (None, [1], "all rows or no rows must have labels: the first 1 have none"),
-        ],
-    )
-    def test_labels_of_another_kind_raise(self, tmp_path, first, second, message):
-        with RowWriter(tmp_path / "rows") as into:
-            into.append(np.eye(1), first)
-            with pytest.raises(ValueError, match=message):
-                into.append(np.eye(1), second)
-            into.append(np.eye(1), first)
-        assert RowFolder(tmp_path / "rows").shape == (2, 1)
-
-    def test_kinds_mixed_in_one_list(self, tmp_path):
-        with pytest.raises(ValueError, match="got 'b' in row 1 after integers"):
-            write(tmp_path / "rows", np.eye(2), [1, "b"])
-        assert list(tmp_path.iterdir()) == []
-
-
-def broken_indices(index):
-    X = sp.csr_matrix(np.eye(5))
-    X.indices[1] = index
-    return X
-
-
-class TestRefusedRows:
-    @pytest.mark.parametrize(
-        ("X", "message"),
-        [
-            (
-                np.vstack([np.ones(5), [3.0, np.nan, 0, 0, 0]]),
-                "X in float32: row 6 must contain finite numbers",
-            ),
-            (np.full((1, 5), np.inf), "X in float32: row 5 must contain finite numbers"),
-            (np.full((1, 5), 1e300), "X in float32: row 5 must contain finite numbers"),
-            (np.ones((1, 9)), "X must have 5 features in dense rows, got 9"),
-            (sp.csr_matrix(np.ones((1, 9))), "X must have indices from 0 to 4, got 5 in row 5$"),
-            (broken_indices(-1), "X must have indices from 0 to 4, got -1 in row 6$"),
-            (broken_indices(5), "X must have indices from 0 to 4, got 5 in row 6$"),
-            (np.ones((1, 9), dtype=np.float16), "got float16"),
-            (np.ones(4), "2D array"),
-            (np.array([["a"]]), "compatible with arrays of bytes/strings"),
-        ],
-    )
-    def test_errors_name_the_row_and_keep_written_rows(self, tmp_path, X, message):
-        with RowWriter(tmp_path / "rows", n_features=5, dtype=np.float32) as into:
-            into.append(np.eye(5))
-            with pytest.raises((ValueError, TypeError), match=message):
-                into.append(X)
-        assert same(RowFolder(tmp_path / "rows").block(0, 5), np.eye(5))
-
-    def test_wider_blocks_without_large_indices_fit(self, tmp_path):
-        assert write(tmp_path / "rows", sp.csr_matrix((2, 9)), n_features=5).shape == (2, 5)
-
-    def test_nothing_is_written_without_rows_or_features(self, tmp_path):
-        with pytest.raises(ValueError, match="rows was not written: no rows were appended"):
-            write(tmp_path / "rows", np.ones((0, 3)))
-        with pytest.raises(ValueError, match="rows was not written: no row has a feature"):
-            write(tmp_path / "rows", sp.csr_matrix((3, 0)))
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"dtype": np.int64}, "dtype must be float32 or float64"),
-            ({"n_features": 0}, "n_features must be None or an integer of at least 1, got 0"),
-        ],
-    )
-    def test_parameters_are_checked(self, tmp_path, settings, message):
-        with pytest.raises((ValueError, TypeError), match=message):
-            RowWriter(tmp_path / "rows", **settings)
-
-
-class TestWhereItIsWritten:
-    @pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
-    def test_existing_folders_and_files_are_refused(self, tmp_path, make):
-        make(tmp_path / "rows")
-        with pytest.raises(FileExistsError, match="rows exists: write to a new folder"):
-            RowWriter(tmp_path / "rows")
-
-    def test_folder_of_another_process_is_not_replaced(self, tmp_path):
-        into = RowWriter(tmp_path / "rows").__enter__()
-        into.append(np.eye(3))
-        write(tmp_path / "rows", np.eye(4))
-        with pytest.raises(FileExistsError):
-            into.__exit__(None, None, None)
-        assert RowFolder(tmp_path / "rows").shape == (4, 4)
-        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
-
-    def test_the_parent_must_exist(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="the folder .*absent does not exist"):
-            RowWriter(tmp_path / "absent" / "rows")
-
-    def test_writer_requires_a_with_statement(self, tmp_path):
-        into = RowWriter(tmp_path / "rows")
-        with pytest.raises(RuntimeError, match="with statement"):
-            into.append(np.eye(3))
-        with into:
-            into.append(np.eye(3))
-        with pytest.raises(RuntimeError, match="with statement"):
-            into.append(np.eye(3))
-        with pytest.raises(RuntimeError, match="one folder"):
-            into.__enter__()
-
-
-class TestNothingIsLeftBehind:
-    @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
-    def test_after_an_error(self, tmp_path, error):
-        with suppress(error), RowWriter(tmp_path / "rows") as into:
-            into.append(np.eye(5))
-            raise error
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize("place", range(10))
-    def test_on_a_full_disk(self, tmp_path, place, monkeypatch):
-        """The disk is full at any write, including the last ones."""
-        left = [place]
-
-        class Full:
-            def __init__(self, stream):
-                self.stream = stream
-
-            def __getattr__(self, name):
-                return getattr(self.stream, name)
-
-            def write(self, content):
-                if left[0] == 0:
-                    raise OSError(errno.ENOSPC, "No space left on device")
-                left[0] -= 1
-                return self.stream.write(content)
-
-        def full(*arguments, **settings):
-            return Full(open(*arguments, **settings))
-
-        monkeypatch.setattr(files, "open", full, raising=False)
-        with pytest.raises(OSError, match="No space left on device: .*rows'$") as caught:
-            write(tmp_path / "rows", np.eye(5))
-        assert caught.value.errno == errno.ENOSPC
-        assert list(tmp_path.iterdir()) == []
-
-    def test_writer_cannot_be_used_after_an_error(self, tmp_path, monkeypatch):
-        def full(self, values):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        into = RowWriter(tmp_path / "rows").__enter__()
-        into.append(np.eye(5))
-        with monkeypatch.context() as patched:
-            patched.setattr(files.GrowingArray, "add", full)
-            with pytest.raises(OSError, match="No space left"):
-                into.append(np.eye(5))
-        with pytest.raises(RuntimeError, match="an earlier write failed"):
-            into.append(np.eye(5))
-        with pytest.raises(RuntimeError, match="an earlier write failed"):
-            into.__exit__(None, None, None)
-        assert list(tmp_path.iterdir()) == []
-
-    @posix_only
-    def test_ctrl_c(self, tmp_path):
-        command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "rows")]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        process = subprocess.run(command, env=environment, check=False, **pipes)
-        assert process.stdout == b"written\n"
-        assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT, 1)
-        assert list(tmp_path.iterdir()) == []
-
-
-INTERRUPTED = """
-import signal, sys
-import numpy as np
-from structinv.rows import RowWriter
-with RowWriter(sys.argv[1]) as writer:
-    writer.append(np.ones((100, 200)))
-    print("written", flush=True)
-    signal.raise_signal(signal.SIGINT)
-    sys.stdin.read()
-"""
-
-
-@pytest.fixture
-def folder(tmp_path):
-    write(tmp_path / "rows", some_rows(), np.arange(50))
-    return tmp_path / "rows"
-
-
-def damage(path, place):
-    content = bytearray(path.read_bytes())
-    content[place] ^= 4
-    path.write_bytes(content)
-
-
-NAMES = pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
-
-
-class TestDamage:
-    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy", "labels.npy"])
-    @pytest.mark.parametrize("size", [0, 100, 150])
-    def test_truncated_file_raises(self, folder, name, size):
-        os.truncate(folder / name, size)
-        with pytest.raises(OSError, match=f"{name} is truncated: it must have .* bytes .* got {size}$"):
-            RowFolder(folder)
-
-    @NAMES
-    def test_file_truncated_after_opening_raises(self, folder, name):
-        rows = RowFolder(folder)
-        rows.block(0, 50)
-        os.truncate(folder / name, 150)
-        message = f"{name} cannot be read: the file was truncated after it was opened"
-        with pytest.raises(OSError, match=message):
-            rows.block(20, 30)
-
-    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy", "labels.npy"])
-    def test_a_flipped_bit_is_found_by_verify(self, folder, name, monkeypatch):
-        rows = RowFolder(folder)
-        rows.verify()
-        # Files are read in parts.
-        monkeypatch.setattr(files, "_AT_ONCE", 64)
-        rows.verify()
-        damage(folder / name, 128 + 8 * 20)
-        with pytest.raises(OSError, match=f"{name} is damaged: its checksum is wrong"):
-            RowFolder(folder).verify()
-
-    def test_rows_left_out_of_a_block_are_checked_when_they_are_read(self, folder):
-        first = int(np.load(folder / "indptr.npy")[10])
-        indices = np.load(folder / "indices.npy", mmap_mode="r+")
-        indices[first] = -1
-        indices.flush()
-        rows = RowFolder(folder)
-        rows.blocks([slice(0, 10), slice(11, 20)])
-        with pytest.raises(ValueError, match="row 10"):
-            rows.block(10, 11)
-
-    @NAMES
-    def test_a_file_that_changed(self, folder, name):
-        rows = RowFolder(folder)
-        rows.block(0, 50)
-        status = os.stat(folder / name)
-        os.utime(folder / name, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-        with pytest.raises(OSError, match=f"{name} cannot be read: the file was changed"):
-            rows.block(3, 5)
-
-    @pytest.mark.parametrize(
-        ("spoil", "error", "message"),
-        [
-            (
-                lambda path: path.write_bytes(path.read_bytes() + b"1"),
-                OSError,
-                "data.npy is too long: it must have .* bytes",
-            ),
-            (
-                lambda path: damage(path, 22),
-                OSError,
-                "data.npy must have the header of a .npy file of .* values of float64",
-            ),
-            (Path.unlink, FileNotFoundError, "data.npy"),
-        ],
-    )
-    def test_other_files_are_refused(self, folder, spoil, error, message):
-        spoil(folder / "data.npy")
-        with pytest.raises(error, match=message):
-            RowFolder(folder)
-
-
-TYPES = {"indptr.npy": "int64", "indices.npy": "int32", "data.npy": "float64"}
-
-
-class TestManifest:
-    def test_no_folder(self, tmp_path):
-        with pytest.raises(
-            FileNotFoundError, match="absent must be a folder of rows, but does not exist"
-        ):
-            RowFolder(tmp_path / "absent")
-        with pytest.raises(ValueError, match="must be a folder of rows, but has no manifest.json"):
-            RowFolder(tmp_path)
-
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            ("{", "manifest.json is not JSON: "),
-            ("[]", 'manifest.json must have "format": "structinv rows"'),
-            ('{"format": "parquet"}', 'manifest.json must have "format": "structinv rows"'),
-            ('{"format": "structinv rows", "version": 2}', "must have version 1 .* got 2"),
-            ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: KeyError: 'rows'"),
-        ],
-    )
-    def test_invalid_manifest_raises(self, folder, content, message):
-        (folder / "manifest.json").write_text(content)
-        with pytest.raises(ValueError, match=message):
-            RowFolder(folder)
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"rows": 0},
-            {"rows": "many"},
-            {"features": 0},
-            {"classes": 3},
-            {"dtypes": {"data.npy": "float32"}},
-            {"dtypes": TYPES | {"data.npy": "int64"}},
-            {"dtypes": TYPES | {"x": "int8"}},
-            {"crc32": {}},
-            {"notes": 3},
-        ],
-    )
-    def test_inconsistent_manifest_raises(self, folder, change):
-        content = {**json.loads((folder / "manifest.json").read_text()), **change}
-        (folder / "manifest.json").write_text(json.dumps(content))
-        with pytest.raises(ValueError, match="manifest.json is damaged: (Key|Type|Value)Error"):
-            RowFolder(folder)
+def test_rows_left_out_of_a_block_are_checked_when_they_are_read(folder):
+    first = int(np.load(folder / "indptr.npy")[10])
+    indices = np.load(folder / "indices.npy", mmap_mode="r+")
+    indices[first] = -1
+    indices.flush()
+    rows = RowFolder(folder)
+    rows.blocks([slice(0, 10), slice(11, 20)])
+    with pytest.raises(ValueError, match="row 10"):
+        rows.block(10, 11)
 
 
 class TestHandles:

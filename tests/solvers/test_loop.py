@@ -1,14 +1,31 @@
-"""The loop of solvers: stopping rules, callbacks, interruption, warm starts."""
+"""The loop of solvers: why a run ends, and with which bounds; Ctrl-C."""
 
+import signal
+import threading
+import warnings
 from dataclasses import replace
+from functools import cache
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.validation import check_is_fitted
 
-from structinv.losses import Absolute, Squared
-from structinv.oracles import Box, Ellipsoid, FDrop, Identity
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    LapSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    VirtualSupportVectorSVC,
+    VirtualSVC,
+)
+from structinv.losses import Squared
+from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Identity, Support
+from structinv.oracles.base import InvarianceOracle
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -18,37 +35,20 @@ from structinv.solvers import (
     OracleCalls,
     Pegasos,
     Seconds,
-    Start,
     Status,
     SVMStruct,
     solve,
 )
-from structinv.solvers.base import Record
-from structinv.solvers.stopping import AnyOf, Progress, has_stalled
+from structinv.solvers.loop import interrupts
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
 
+from ..covering import each_once, pairs
+from ..optima import optimum, with_penalty
 from ..oracles.cases import D
-from ..problems import (
-    CASE,
-    SETTING,
-    LinearFunctionals,
-    assert_brackets,
-    objective,
-    optimum,
-    two_classes,
-    with_penalty,
-)
-
-# Solvers whose starts have the bound of their dual variables.
-WITH_VARIABLES = {"frank_wolfe", "representer"}
-every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
-
-
-def tolerance_of(name):
-    return 1e-2 if name == "pegasos" else 1e-5
-
+from ..problems import CASE, SETTING, LinearFunctionals, assert_brackets, objective, two_classes
+from .cases import WORD_LABELS, WORD_ROWS, data, every_solver, tolerance_of
 
 # --- the contract
 
@@ -163,14 +163,6 @@ def test_every_status_has_advice():
     assert all(len(status.advice) > 20 for status in Status)
 
 
-@pytest.mark.parametrize("rule", [Gap, Seconds, OracleCalls, Iterations])
-@pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), "1", None])
-def test_a_stop_rule_names_what_it_takes(rule, value):
-    error = ValueError if isinstance(value, float | int) else TypeError
-    with pytest.raises(error, match=rf"{rule.__name__} must be a number of at least 0"):
-        rule(value)
-
-
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
@@ -195,13 +187,13 @@ def watch(progress):
     return progress.iteration == 3
 
 
-def press_ctrl_c(progress):
+def interrupt_third(progress):
     if progress.iteration == 3:
         raise KeyboardInterrupt
 
 
 @every_solver
-@pytest.mark.parametrize("callback", [watch, press_ctrl_c])
+@pytest.mark.parametrize("callback", [watch, interrupt_third])
 def test_a_callback_or_ctrl_c_ends_a_run_with_the_best_function(name, callback):
     seen = []
     callbacks = (seen.append, callback)
@@ -212,8 +204,9 @@ def test_a_callback_or_ctrl_c_ends_a_run_with_the_best_function(name, callback):
     assert_brackets(solution, optimum("fdrop", "binary"))
 
 
-@every_solver
-@pytest.mark.parametrize("oracle", [FDrop(2), Box(0.3), Ellipsoid(np.eye(D))], ids=repr)
+@pytest.mark.parametrize(
+    ("name", "oracle"), each_once(sorted(REGISTRY), [FDrop(2), Box(0.3), Ellipsoid(np.eye(D))]), ids=str
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_overflow_leaves_a_finite_function(oracle, name):
     where = SETTING["binary"]
@@ -246,162 +239,6 @@ def test_a_run_without_progress_stalls():
     solution = solve(objective(FDrop(2)), NeverImproves(), Gap(1e-3), random_state=0)
     assert solution.status is Status.STALLED
     assert solution.iterations <= NeverImproves.min_iterations
-
-
-def gaps_of(gaps, primal=10.0):
-    """Records of checks, from numbers of iterations to gaps."""
-    return [Record(iteration, 0, 0.0, primal, 10.0 - gap) for iteration, gap in gaps.items()]
-
-
-@pytest.mark.parametrize(
-    ("gaps", "stalled"),
-    [
-        # The gap is compared with that of the last check in the first half.
-        ({90: 1.0, 200: 0.999}, False),
-        ({90: 1.0, 200: 1.0}, True),
-        ({90: 1.0, 150: 1.0, 170: 1.0, 200: 0.5}, False),
-        ({90: 1.0, 100: 0.5, 200: 0.5}, True),
-        ({90: 1.0, 101: 0.5, 200: 0.5}, False),
-        ({150: 1.0, 200: 1.0}, False),
-        ({40: 1.0, 99: 1.0}, False),
-        ({240: 1.0, 500: 0.95}, True),
-        ({240: 1.0, 499: 0.95}, False),
-        ({240: 1.0, 500: 0.85}, False),
-    ],
-    ids=str,
-)
-def test_a_run_has_stalled_if_its_gap_stays_while_the_iterations_double(gaps, stalled):
-    assert (SVMStruct.still_iterations, SVMStruct.min_iterations) == (100, 500)
-    assert has_stalled(gaps_of(gaps), SVMStruct()) is stalled
-
-
-@pytest.mark.parametrize(
-    ("gaps", "stalled"),
-    [
-        ({100: 5.0, 200: 5.0}, False),
-        ({240: 5.0, 500: 4.96}, True),
-        ({240: 5.0, 500: 4.9}, False),
-    ],
-    ids=str,
-)
-def test_without_an_upper_bound_a_late_run_has_stalled_if_its_dual_value_stays(gaps, stalled):
-    assert has_stalled(gaps_of(gaps, np.inf), SVMStruct()) is stalled
-
-
-# --- warm starts
-
-
-@every_solver
-def test_a_solution_starts_another_c(name):
-    best = optimum("fdrop", "binary", 1.5)
-    stop = Gap(0.5 * tolerance_of(name))
-    start = solve(objective(FDrop(2)), REGISTRY[name](), stop, random_state=0)
-    problem = objective(FDrop(2), factor=1.5)
-    warm = solve(problem, REGISTRY[name](), stop, warm_start=start, random_state=0)
-    cold = solve(problem, REGISTRY[name](), Iterations(1), random_state=0)
-    assert warm.status is Status.CONVERGED
-    assert_brackets(warm, best)
-    assert warm.primal <= best * (1 + tolerance_of(name))
-    assert warm.history[0].primal < cold.history[0].primal
-    if name in WITH_VARIABLES:
-        gaps = [run.history[0].primal - run.history[0].dual for run in (warm, cold)]
-        assert gaps[0] < 0.5 * gaps[1]
-
-
-@pytest.mark.parametrize("setting", ["binary", "binary-slack", "multiclass-slack"])
-@every_solver
-def test_a_solution_starts_a_larger_set(name, setting):
-    where, stop = SETTING[setting], Gap(0.5 * tolerance_of(name))
-    start = solve(objective(FDrop(1), where), REGISTRY[name](), stop, random_state=0)
-    problem = objective(FDrop(2), where)
-    warm = solve(problem, REGISTRY[name](), stop, warm_start=start, random_state=0)
-    assert warm.status is Status.CONVERGED
-    assert_brackets(warm, optimum("fdrop", setting))
-    if name in WITH_VARIABLES and setting != "multiclass-slack":
-        # Variables of the smaller set are feasible for the larger one: nothing is lost on the way.
-        assert warm.history[0].dual == pytest.approx(start.dual, rel=1e-9)
-
-
-@pytest.mark.parametrize("source", sorted(REGISTRY))
-@pytest.mark.parametrize("setting", ["binary", "binary-slack", "multiclass-slack"])
-@every_solver
-def test_a_solution_of_one_solver_starts_another(name, setting, source):
-    where, best = SETTING[setting], optimum("fdrop", setting)
-    tolerance = max(tolerance_of(name), tolerance_of(source))
-    start = solve(objective(FDrop(2), where), REGISTRY[source](), Gap(tolerance), random_state=0)
-    problem = objective(FDrop(2), where)
-    again = solve(problem, REGISTRY[name](), Gap(2 * tolerance), warm_start=start, random_state=0)
-    assert again.status is Status.CONVERGED
-    assert_brackets(again, best)
-    assert again.history[0].primal <= start.primal * (1 + 1e-9)
-    if {name, source} <= WITH_VARIABLES and setting != "multiclass-slack":
-        assert again.iterations == 0
-
-
-@pytest.mark.parametrize("name", ["frank_wolfe", "interior_point", "svmstruct"])
-@pytest.mark.parametrize("setting", ["binary", "binary-slack"])
-def test_a_start_has_the_dual_value_of_its_variables(setting, name):
-    # With small weights all rows have a loss, so that the worst label of each is unique.
-    this, solver = objective(Identity(), SETTING[setting], factor=0.01), REGISTRY[name]()
-    solution = solve(this, solver, Gap(1e-6), random_state=0)
-    state = solver.init(this, np.random.default_rng(1), Start(solution.f, solution.dual_variables))
-    assert solver.bounds(this, state).dual == pytest.approx(solution.dual, rel=1e-6)
-
-
-@pytest.mark.parametrize("oracle", [Identity(), FDrop(2), Ellipsoid(np.eye(D))], ids=repr)
-@pytest.mark.parametrize("taus", [5.0, -5.0])
-@pytest.mark.parametrize("name", ["interior_point", "svmstruct"])
-def test_variables_of_a_start_are_clipped_to_feasible_ones(name, taus, oracle):
-    this, solver = objective(oracle), REGISTRY[name]()
-    best = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
-    start = Start(best.f, [{"taus": np.where(np.arange(9) < 4, taus, 0.5)}])
-    state = solver.init(this, np.random.default_rng(0), start)
-    assert solver.bounds(this, state).dual <= best.primal
-    (found,) = solver.dual_variables(this, state)
-    assert np.all((found["taus"] >= 0) & (found["taus"] <= 1))
-    assert_brackets(solve(this, solver, Iterations(3), warm_start=start, random_state=0), best.primal)
-
-
-@pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=repr)
-@every_solver
-def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
-    family = LinearFunctionals(np.random.default_rng(2).standard_normal((3, D)))
-    stop = Gap(tolerance_of(name))
-    runs = {}
-    for nu in (0.5, 0.1):
-        problem = objective(Box(0.3), penalties=[Penalty(family, loss, nu)])
-        runs[nu] = problem, solve(problem, REGISTRY[name](), stop, random_state=0)
-    again = solve(runs[0.5][0], REGISTRY[name](), stop, warm_start=runs[0.5][1], random_state=0)
-    assert again.status is Status.CONVERGED
-    if name == "frank_wolfe":
-        assert again.iterations == 0
-    problem, cold = runs[0.1]
-    warm = solve(problem, REGISTRY[name](), stop, warm_start=runs[0.5][1], random_state=0)
-    assert warm.status is Status.CONVERGED
-    # The middle of the cold run's bounds need not be near enough to the optimum.
-    tight = solve(problem, REGISTRY["interior_point"](), Gap(1e-9), random_state=0)
-    assert_brackets(warm, tight.primal)
-    assert warm.primal == pytest.approx(cold.primal, rel=max(2e-5, 2 * tolerance_of(name)))
-
-
-@every_solver
-def test_warm_starts_of_other_problems_have_valid_bounds(name):
-    start = solve(objective(FDrop(2)), REGISTRY[name](), Gap(1e-2), random_state=0)
-    weights = SETTING["binary"].weights[::-1]
-    reweighted = objective(FDrop(2), replace(SETTING["binary"], weights=weights))
-    tight = solve(reweighted, REGISTRY["frank_wolfe"](), Gap(1e-8), random_state=0)
-    for solver in REGISTRY:
-        if solver == "representer":
-            continue
-        found = solve(reweighted, REGISTRY[solver](), Gap(5e-2), warm_start=start, random_state=0)
-        assert_brackets(found, tight.primal)
-        with pytest.raises(ValueError, match="warm_start must be a solution of an objective with as"):
-            solve(
-                objective(FDrop(2), SETTING["multiclass"]),
-                REGISTRY[solver](),
-                warm_start=start,
-                random_state=0,
-            )
 
 
 def test_a_curve_has_a_record_for_every_step():
@@ -446,26 +283,290 @@ def test_convergence_at_once_is_converged():
     assert solution.status is Status.CONVERGED
 
 
-def test_a_subclass_of_joined_rules_keeps_its_reason():
-    class Both(AnyOf):
-        def reason(self, progress):
-            found = [rule.reason(progress) for rule in self.rules]
-            return found[0] if all(found) else None
-
-    both = Both((Iterations(5), Seconds(60)))
-    assert (both | Gap(0.1)).rules == (both, Gap(0.1))
-    assert len((Iterations(5) | Seconds(60) | Gap(0.1)).rules) == 3
+LINEAR_SOLVERS = ["auto", *(name for name in REGISTRY if name != "representer")]
+# Of several classes compiled steps of "frank_wolfe" see no overflow: it stalls, and says that.
+SOLVERS = [(name, 2) for name in LINEAR_SOLVERS]
+SOLVERS += [(name, 3) for name in LINEAR_SOLVERS if name != "frank_wolfe"]
 
 
 @pytest.mark.parametrize(
-    ("gap", "attained", "status"),
-    [
-        (0.2, 0.05, Status.ORACLE_TOO_COARSE),
-        (0.12, 0.09, None),
-        (0.12, 0.11, None),
-        (0.09, 0.01, Status.CONVERGED),
-    ],
+    ("solver", "n_classes", "oracle"),
+    [(*each, (FDrop(2), Box(1.0))[i % 2]) for i, each in enumerate(SOLVERS)],
+    ids=str,
 )
-def test_a_run_goes_on_if_bounds_are_nearly_tight(gap, attained, status):
-    progress = Progress(1, 10, 0.0, gap, attained, [], True, lambda: None)
-    assert Gap(0.1).reason(progress) is status
+def test_rows_whose_squares_overflow_end_with_one_warning_that_says_so(solver, oracle, n_classes):
+    y = WORD_LABELS if n_classes == 2 else np.arange(60) % 3
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = InvariantLinearSVC(oracle, solver=solver, random_state=0).fit(1e200 * WORD_ROWS, y)
+    assert [each.category for each in caught] == [ConvergenceWarning]
+    assert "'not finite'" in str(caught[0].message)
+    assert model.solution_.status is Status.NOT_FINITE
+
+
+def test_warnings_of_others_come_back_after_a_fit():
+    before = np.geterr()
+    with pytest.warns(ConvergenceWarning):
+        InvariantLinearSVC(random_state=0).fit(1e200 * WORD_ROWS, WORD_LABELS)
+    assert np.geterr() == before
+
+
+# --- Ctrl-C
+
+
+def rows(n=60, d=8, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    return rng.standard_normal((n, d)) + 0.5 * y[:, None], y
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+class Pressing(InvarianceOracle):
+    """`Box` with a user who presses Ctrl-C when it is asked for the n-th time, and each time after."""
+
+    asked = 0
+
+    def __init__(self, radius=0.1, turn=0, times=1):
+        self.radius = radius
+        self.turn = turn
+        self.times = times
+
+    def support(self, X, V, assign, cost=None):
+        Pressing.asked += 1
+        if self.turn and self.turn <= Pressing.asked < self.turn + self.times:
+            press_ctrl_c()
+        return Support(X + self.radius * np.sign(V)[assign])
+
+
+class PressingTwins(FiniteOracle):
+    """Two members a row, and Ctrl-C when they are listed for the n-th time."""
+
+    asked = 0
+
+    def __init__(self, turn=0):
+        self.turn = turn
+
+    def orbit(self, X):
+        PressingTwins.asked += 1
+        if PressingTwins.asked == self.turn:
+            press_ctrl_c()
+        return np.stack([X, 1.01 * X], axis=1)
+
+
+@pytest.fixture(autouse=True)
+def nobody_asked_yet():
+    Pressing.asked = PressingTwins.asked = 0
+
+
+def is_fitted(model):
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
+
+
+SHARED = {"C": 10.0, "tol": 1e-9, "random_state": 0}
+
+
+@cache
+def unbroken():
+    """A run that nobody breaks off."""
+    return InvariantLinearSVC(Box(0.1), **{**SHARED, "tol": 1e-5}).fit(*rows()).solution_
+
+
+@pytest.mark.parametrize(("solver", "turn", "times"), pairs(sorted(REGISTRY), [1, 2, 3, 5, 8], [1, 50]))
+def test_an_interrupted_fit_stores_the_model_and_raises(solver, turn, times):
+    X, y = rows()
+    model = InvariantLinearSVC(Pressing(0.1, turn, times), solver=solver, **SHARED)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_fitted(model):
+        assert model.solution_.status is Status.INTERRUPTED
+        assert model.predict(X).shape == y.shape
+        assert model.solution_.dual <= unbroken().primal
+        assert unbroken().dual <= model.solution_.primal
+    else:
+        assert turn <= 2
+        assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_an_early_ctrl_c_leaves_the_earlier_model():
+    X, y = rows()
+    model = InvariantLinearSVC(Box(0.1), random_state=0).fit(X, y)
+    before = dict(vars(model))
+
+    class Hasty(Box):
+        def bind(self, X, y=None):
+            press_ctrl_c()
+            return super().bind(X, y)
+
+    model.set_params(oracle=Hasty(0.1), on_interrupt="return")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(2 * X, y)
+    assert {name: value for name, value in vars(model).items() if name.endswith("_")} == {
+        name: value for name, value in before.items() if name.endswith("_")
+    }
+
+
+def test_ctrl_c_during_storage_leaves_a_complete_model(monkeypatch):
+    X, y = rows()
+    keep = InvariantLinearSVC._keep
+
+    def pressed(self, *args):
+        press_ctrl_c()
+        keep(self, *args)
+
+    monkeypatch.setattr(InvariantLinearSVC, "_keep", pressed)
+    model = InvariantLinearSVC(Box(0.1), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.solution_.status is Status.CONVERGED
+    assert model.predict(X).shape == y.shape
+    assert clone(model).set_params(on_interrupt="return").fit(X, y).score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_interrupted_fits_may_return_with_a_warning(times):
+    X, y = rows()
+    model = InvariantLinearSVC(Pressing(0.1, 6, times), **SHARED, on_interrupt="return")
+    with pytest.warns(ConvergenceWarning, match="'interrupted'.*to continue, if both fits have warm"):
+        assert model.fit(X, y) is model
+    assert model.solution_.status is Status.INTERRUPTED
+
+
+def test_a_search_stops():
+    X, y = rows()
+    model = InvariantLinearSVC(Pressing(0.1, 40), tol=1e-9, random_state=0)
+    search = GridSearchCV(model, {"C": [1.0, 2.0, 3.0]}, cv=3, error_score="raise")
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    # Not a single row was asked about after it, but those of the fit's own certificate.
+    assert Pressing.asked <= 42
+    assert not hasattr(search, "best_params_")
+
+
+def interrupting_after(n):
+    """Acts like a user who presses Ctrl-C after the n-th check of a run."""
+    count = [0]
+
+    def bounds(self, objective, state, original):
+        count[0] += 1
+        if count[0] == n:
+            press_ctrl_c()
+        return original(self, objective, state)
+
+    return bounds
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        InvariantSVC(tol=1e-12, C=100.0, random_state=0),
+        RepresenterClassifier(solver="frank_wolfe", loss="hinge", tol=1e-12, C=100.0, random_state=0),
+        RepresenterRegressor(bias=False, solver="frank_wolfe", tol=1e-12, C=100.0, random_state=0),
+        LapSVC(solver="frank_wolfe", tol=1e-12, C=100.0, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_all_estimators_store_the_model_so_far(model, monkeypatch):
+    X, y = rows()
+    original, pressed = FrankWolfe.bounds, interrupting_after(2)
+    monkeypatch.setattr(FrankWolfe, "bounds", lambda *args: pressed(*args, original))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.solution_.status is Status.INTERRUPTED
+    assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("kind", [VirtualSVC, VirtualSupportVectorSVC])
+def test_an_interrupted_virtual_fit_leaves_the_earlier_model(kind):
+    X, y = rows()
+    model = kind(PressingTwins(), on_interrupt="return").fit(X, y)
+    before = model.svc_
+    PressingTwins.asked = 0
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(oracle=PressingTwins(turn=1)).fit(X, y)
+    assert model.svc_ is before
+
+
+def box_problem(oracle):
+    X, y = rows()
+    return Objective(ExplicitSpace(X.shape[1]), [WorstCase(X, y, oracle, Binary(), 10.0)])
+
+
+def test_ctrl_c_in_the_final_check_keeps_the_bounds_of_the_check_before():
+    def run(oracle, passes):
+        stop = Iterations(passes)
+        return solve(box_problem(oracle), FrankWolfe(), stop, random_state=0, check_always=True)
+
+    before = run(Pressing(), 2)
+    Pressing.asked = 0
+    run(Pressing(), 3)
+    last = Pressing.asked
+    Pressing.asked = 0
+    # The first ends the check, the second the certificate that follows.
+    solution = run(Pressing(0.1, last, times=2), 3)
+    assert Pressing.asked == last + 1
+    assert solution.status is Status.INTERRUPTED
+    assert solution.primal == before.primal
+    assert solution.dual >= before.dual
+    np.testing.assert_array_equal(solution.f, before.f)
+
+
+def test_a_deferred_ctrl_c_is_recorded_and_the_handler_restored():
+    with interrupts() as outer:
+        with interrupts() as inner:
+            assert inner is outer
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()
+        press_ctrl_c()
+        assert outer.pressed
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_custom_handler_is_unchanged():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        X, y = rows()
+        InvariantLinearSVC(Pressing(0.1, 5), random_state=0).fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [1]
+
+
+def test_a_fit_in_another_thread_installs_nothing():
+    X, y = rows()
+    seen = []
+
+    class Looking(Box):
+        def bind(self, X, y=None):
+            seen.append(signal.getsignal(signal.SIGINT))
+            return super().bind(X, y)
+
+    thread = threading.Thread(target=lambda: InvariantLinearSVC(Looking(0.1)).fit(X, y))
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
+
+
+def rows_objective(oracle, X, y):
+    return Objective(ExplicitSpace(X.shape[1]), [WorstCase(X, y, oracle, Binary(), 1.0)])
+
+
+class Overstates(SVMStruct):
+    def bounds(self, rows_objective, state):
+        found = super().bounds(rows_objective, state)
+        return replace(found, dual=found.dual + 1e4)
+
+
+def test_bounds_that_contradict_each_other_are_not_called_converged():
+    found = solve(rows_objective(Identity(), *data()), Overstates(), Gap(1e-6), random_state=0)
+    assert found.gap < 0
+    assert found.status is Status.INCONSISTENT
+    assert "check_oracle" in found.status.advice

@@ -12,9 +12,13 @@ from structinv.kernels import CallableKernel, Gaussian
 from structinv.losses import EpsilonInsensitive
 from structinv.oracles import Shifts
 from structinv.solvers import coefficients
+from structinv.solvers.coefficients import coefficient_problem
 from structinv.solvers.newton_cg import _solve_equations
 
 from ..covering import pairs
+from .cases import representer_optimum as optimum
+from .cases import representer_problem as problem
+from .cases import solved
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2))
@@ -123,3 +127,57 @@ def test_rounding_of_many_functionals_is_estimated_from_a_few(monkeypatch):
         return model.fit(X, TARGETS).solution_.dual
 
     assert bound(2) == pytest.approx(bound(3000), rel=1e-10)
+
+
+SMOOTH = {"logistic", "squared hinge", "squared"}
+
+
+def test_a_free_linear_function():
+    found = [
+        solved(problem("logistic", "squared", free=1), each, 1e-7, 2000).primal
+        for each in ("newton-cg", "cvxpy")
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert found[0] < optimum("logistic", "squared", free=0)
+
+
+@pytest.mark.parametrize("free", [None, 0])
+@pytest.mark.parametrize("loss", sorted(SMOOTH))
+def test_the_gradient_in_function_space_is_zero(loss, free):
+    objective = problem(loss, "huber", free=free)
+    solution = solved(objective, gap=1e-14, most=100)
+    f = solution.f
+    space = objective.space
+    gradient = f.copy()
+    for term in objective.terms:
+        own = term.coordinates()
+        u = term.functionals.apply(space, space.uncached(f))
+        gradient += term.functionals.combine(space, own.weights * own.loss.derivative(u))
+    assert space.dot(gradient, gradient) <= 1e-12 * space.dot(f, f)
+    # Half its squared norm is the gap.
+    assert solution.gap == pytest.approx(0.5 * space.dot(gradient, gradient), abs=1e-12)
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_slopes_that_violate_the_equations_of_the_free_part_are_no_bound(free):
+    """A constant has near slopes that satisfy its equation; a linear function leaves none."""
+    this = coefficient_problem(problem("logistic", "squared", free=free), "")
+    rng = np.random.default_rng(0)
+    slopes = rng.uniform(-0.5, 0.5, this.size)
+    equations = this.weights[:, None] * this.basis
+    valid = slopes - equations @ np.linalg.lstsq(equations, slopes, rcond=None)[0]
+    np.testing.assert_allclose(this.feasible(valid), valid, atol=1e-12)
+    for share in (1e-6, 1.0):
+        found = this.feasible((1 - share) * valid + share * slopes)
+        if free == 1:
+            assert np.all(np.isnan(found))
+        else:
+            np.testing.assert_allclose(equations.T @ found, 0.0, atol=1e-12)
+
+
+def test_newton_with_and_without_factors_agree(monkeypatch):
+    found = []
+    for most in (0, 3000):
+        monkeypatch.setattr("structinv.solvers.newton_cg.MAX_DIRECT", most)
+        found.append(solved(problem("hinge", "absolute"), gap=1e-9).primal)
+    assert found[0] == pytest.approx(found[1], rel=1e-8)

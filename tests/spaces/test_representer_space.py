@@ -3,15 +3,11 @@
 import numpy as np
 import pytest
 
-from structinv.functionals import Gradient
-from structinv.kernels import Linear
-from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.point_sums import PointSums
 from structinv.terms.penalty import FamilyFunctionals
 
-from ..problems import LinearFunctionals
-from .kernel_models import DEGREES, D, Model
+from .cases import DEGREES, D, Model
 
 
 def model_of(**parameters):
@@ -123,20 +119,3 @@ def test_families_of_other_spaces_raise():
             family.validate(space)
     with pytest.raises(ValueError, match="must have the 1 outputs of the family, got 2"):
         FamilyFunctionals(model.system, 0).validate(model.space)
-
-
-def test_linear_functionals_are_those_of_the_linear_kernel():
-    rng, space = np.random.default_rng(0), ExplicitSpace(D, 2, intercept=True)
-    A, Z = rng.standard_normal((5, 2 * D)), rng.standard_normal((4, D))
-    family = LinearFunctionals(A)
-    family.validate(space)
-    assert family.size == 5
-    assert family.places() is None
-    f, c = rng.standard_normal(len(space.zeros())), rng.standard_normal(5)
-    np.testing.assert_allclose(family.apply(space, f), A @ space.weights(f).ravel())
-    g = family.combine(space, c)
-    weights = space.weights(f).ravel()
-    assert space.weights(g).ravel() @ weights == pytest.approx(c @ family.apply(space, f))
-    # Gradients of a linear function are its weights.
-    bound = Gradient().bind(Z)
-    np.testing.assert_allclose(bound.representers(Linear(), Z), np.tile(Z, (1, 4)))

@@ -1,4 +1,4 @@
-"""Changes of whole examples, written out: every joint change of a few short sequences and its grade."""
+"""Changes of whole examples and of label sets, written out: every joint change and its grade."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from structinv.oracles import (
+    Box,
     Budget,
     FDrop,
     FiniteOracle,
@@ -22,14 +24,18 @@ from structinv.oracles import (
     Shared,
 )
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Layout, Sequence
+from structinv.structures import Decoding, Layout, Multilabel, Sequence
+from structinv.structures.graph import GraphLayout
+from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase
+from structinv.terms.one_change import OneChange
 
 from ..problems import minimum
 
 LABELS, FEATURES = 3, 3
 LENGTHS = (2, 1, 3, 2)
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [1.0, 1.5, 0.0]])
+
 # Of a joint change: a changed row for each position, and the grade of each position's cost.
 Change = tuple[np.ndarray, np.ndarray]
 Changes = Callable[[np.ndarray, np.ndarray], list[Change]]
@@ -225,3 +231,164 @@ def joint_features(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     ends[0, labels[0]] += 1
     ends[1, labels[-1]] += 1
     return np.r_[table.ravel(), pairs.ravel(), ends.ravel()]
+
+
+def broken(name, base=Sequence, **methods):
+    return type(name, (base,), methods)
+
+
+def decode_with(change):
+    """Return the best labels, with a bound that is shifted by a number."""
+
+    def decode(self, potentials, pairwise, layout):
+        found = Sequence.decode(self, potentials, pairwise, layout)
+        return Decoding(found.labels, self.score(potentials, found.labels, pairwise, layout) + change)
+
+    return decode
+
+
+def bound_sequence(y=(0, 1, 1), structure=None, **given):
+    """Labels of one sequence of three rows."""
+    return (structure or Sequence()).bind(np.array(y), **{"layout": Layout.of_lengths([3]), **given})
+
+
+def drawn(seed, *, forest=False, n_labels=LABELS, n_features=2, largest=6):
+    """Return three random graphs, potentials with forbidden labels, weights and a labeling."""
+    rng = np.random.default_rng(seed)
+    sizes, edges = rng.integers(1, largest, size=3), []
+    for size in sizes:
+        if forest:
+            places = rng.permutation(size)
+            tree = [(rng.integers(u), u) for u in range(1, size) if rng.random() < 0.8]
+            pairs = [(places[u], places[v])[:: rng.choice([1, -1])] for u, v in tree]
+        else:
+            pairs = [(u, v) for u, v in product(range(size), repeat=2) if u != v and rng.random() < 0.4]
+        edges.append(pairs)
+    features = [rng.standard_normal((len(each), n_features)) for each in edges]
+    layout = GraphLayout.of_graphs(sizes.tolist(), edges, features)
+    potentials = rng.standard_normal((layout.n_rows, n_labels))
+    pairwise = rng.choice([0.3, 3.0]) * rng.standard_normal(layout.edge_features.shape[1] * n_labels**2)
+    if seed % 3 == 0:
+        potentials, pairwise = np.round(potentials), np.round(pairwise)
+    if seed % 2 and n_labels > 2:
+        potentials[np.arange(layout.n_rows), rng.integers(n_labels, size=layout.n_rows)] = -np.inf
+    return layout, potentials, pairwise, rng.integers(n_labels, size=layout.n_rows)
+
+
+def prepared(structure, layout, n_labels=LABELS):
+    return structure.prepared(np.arange(n_labels), np.zeros(layout.n_rows, dtype=int), layout)
+
+
+def edge_scores(layout, pairwise, n_labels):
+    """Return the score of each pair of labels of each edge, from the definition."""
+    tables = pairwise.reshape(-1, n_labels, n_labels)
+    return np.einsum("ej,jkl->ekl", layout.edge_features, tables)
+
+
+def enumerated(layout, potentials, pairwise):
+    """Return all labelings of each graph, and their scores from the definition."""
+    n_labels = potentials.shape[1]
+    table = edge_scores(layout, pairwise, n_labels)
+    for b in range(len(layout)):
+        own = potentials[layout.starts[b] : layout.starts[b + 1]]
+        labelings = np.array(list(product(range(n_labels), repeat=len(own))))
+        scores = own[np.arange(len(own)), labelings].sum(axis=1)
+        for e in range(layout.edge_starts[b], layout.edge_starts[b + 1]):
+            u, v = layout.edges[e]
+            scores = scores + table[e, labelings[:, u], labelings[:, v]]
+        yield b, slice(*layout.starts[b : b + 2]), labelings, scores
+
+
+def place(labelings, labels):
+    return int(np.flatnonzero(np.all(labelings == labels, axis=1))[0])
+
+
+def grid(height, width):
+    cells = np.arange(height * width).reshape(height, width)
+    right = np.column_stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()])
+    return np.vstack([right, np.column_stack([cells[:-1].ravel(), cells[1:].ravel()])])
+
+
+N_ROWS, N_FEATURES, SIZE = 8, 3, 3
+SET_WEIGHTS = np.linspace(0.2, 0.6, N_ROWS)
+SET_COST = [[0.0, 0.7], [1.5, 0.0]]
+RADIUS = 0.3
+
+
+class QuarterTurns(FiniteOracle):
+    """The first two features may be turned by a quarter, either way."""
+
+    def orbit(self, X):
+        left, right = X.copy(), X.copy()
+        left[:, 0], left[:, 1] = -X[:, 1], X[:, 0]
+        right[:, 0], right[:, 1] = X[:, 1], -X[:, 0]
+        return np.stack([X, left, right], axis=1)
+
+
+class Unlisted(FiniteOracle):
+    """Turns whose members nobody lists: questions about directions only."""
+
+    finite = False
+    orbit = QuarterTurns.orbit
+
+    def support(self, X, V, assign, cost=None, rho=None):
+        return FiniteOracle.support(self, X, V, assign, cost, rho)
+
+
+def label_sets():
+    """Return rows and label sets; the last label depends on the first two."""
+    rng = np.random.default_rng(1)
+    X = np.round(rng.standard_normal((N_ROWS, N_FEATURES)), 1)
+    y = (X[:, :2] + 0.5 * rng.standard_normal((N_ROWS, 2)) > 0).astype(int)
+    return X, np.column_stack([y, y.any(axis=1)])
+
+
+def changes_of_row(oracle, x):
+    """Return every element of S(x), or its corners."""
+    if isinstance(oracle, FDrop):
+        kept = [mask for mask in product([0.0, 1.0], repeat=len(x)) if sum(mask) >= len(x) - 1]
+        return np.array(kept) * x
+    if isinstance(oracle, Box):
+        return x + RADIUS * np.array(list(product([-1.0, 1.0], repeat=len(x))))
+    if isinstance(oracle, QuarterTurns | Unlisted):
+        return oracle.orbit(x[None])[0]
+    return x[None]
+
+
+ORACLES = [Identity(), QuarterTurns(), Unlisted(), FDrop(1), Box(RADIUS)]
+by_pairs = pytest.mark.parametrize("pairwise", [None, "tree"])
+
+
+def label_set_problem(oracle, pairwise, *, sparse=False, space=ExplicitSpace):
+    X, y = label_sets()
+    codes, layout = positions(y)
+    rows = sp.csr_matrix(X) if sparse else X
+    term = OneChange(
+        rows, codes, oracle, Multilabel(pairwise), SET_WEIGHTS, layout=layout, cost=SET_COST
+    )
+    return Objective(space(N_FEATURES, SIZE, n_pairwise=term.bound_structure.n_pairwise), [term])
+
+
+def pairs_of(labels, edges):
+    """Return the entry of each edge's table for a label set."""
+    chosen = np.zeros((len(edges), 2, 2))
+    for e, (s, t) in enumerate(edges):
+        chosen[e, labels[s], labels[t]] = 1.0
+    return chosen.ravel()
+
+
+def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
+    """Of every set of labels what it has more than the true one, cost and grade included, by change."""
+    space, term = problem.space, problem.terms[0]
+    W, pairwise = space.weights(f), space.pairwise(f)
+    structure = term.bound_structure.structure
+    edges = np.zeros((0, 2), dtype=int) if structure.edges is None else structure.edges_
+    found = {}
+    for labels in product([0, 1], repeat=len(truth)):
+        more = (pairs_of(labels, edges) - pairs_of(truth, edges)) @ pairwise
+        cost = sum(SET_COST[c][k] for c, k in zip(truth, labels, strict=True))
+        found[labels] = [
+            (z @ W.T @ (np.array(labels) - truth) + more, cost * grade(number))
+            for number, z in enumerate(changes_of_row(oracle, x))
+        ]
+    return found

@@ -1,17 +1,17 @@
 """Quadratic programs over planes: working sets, pairwise steps on a simplex, interior points."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.solvers.barrier import Master, OuterProductRows
 from structinv.spaces import ExplicitSpace
 from structinv.terms.dense_planes import DensePlanes
 from structinv.terms.planes import WorkingSet, room_for, simplex_ascent
 from structinv.utils.ascent import ascend
+
+from .cases import assert_feasible, best
 
 SPACE = ExplicitSpace(6)
 
@@ -32,17 +32,6 @@ def filled(seed, sparse=False, kind=WorkingSet, **sizes):
     return working
 
 
-def best(points, offsets, blocks, weights):
-    """The largest dual value over planes, by cvxpy."""
-    alphas, weight = cp.Variable(len(offsets), nonneg=True), weights[blocks]
-    member = (blocks[None, :] == np.arange(len(weights))[:, None]).astype(float)
-    f = (points * weight[:, None]).T @ alphas
-    dual = (weight * offsets) @ alphas - 0.5 * cp.sum_squares(f)
-    problem = cp.Problem(cp.Maximize(dual), [member @ alphas <= 1])
-    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    return problem.value
-
-
 def best_dual(working):
     normals = working.normals
     normals = normals.toarray() if sp.issparse(normals) else normals
@@ -56,15 +45,7 @@ def dual_of(working):
     return working.offset - 0.5 * f @ f
 
 
-def assert_feasible(working, alphas=None):
-    """Masses of planes, of a working set by default its own, are at most 1 in each block."""
-    alphas = working.alphas if alphas is None else alphas
-    assert np.all(alphas >= 0)
-    per_block = np.bincount(working.blocks, alphas, minlength=len(working.weights))
-    assert np.all(per_block <= 1 + 1e-12)
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_ascent_solves_the_master_program(seed):
     working = filled(seed, sparse=seed % 2 == 0, n_blocks=1 + seed % 5)
     f = SPACE.zeros()
@@ -75,7 +56,7 @@ def test_ascent_solves_the_master_program(seed):
     np.testing.assert_allclose(f, working.combination(), atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_steps_of_dense_planes_solve_the_master_program_before_and_after_others_join(seed):
     working, f = (
         filled(seed, sparse=seed % 2 == 0, kind=DensePlanes, n_blocks=1 + seed % 5),
@@ -120,7 +101,7 @@ def test_ascent_never_lowers_the_dual_and_tells_its_gap(seed, passes):
         assert_feasible(working)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_gap_bounds_the_distance_to_the_optimum(seed):
     working = filled(seed)
     f, optimum = SPACE.zeros(), best_dual(working)
@@ -141,7 +122,7 @@ def test_equal_planes_and_zero_normals_end():
 
 @pytest.mark.parametrize("kind", [WorkingSet, DensePlanes])
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_merging_keeps_the_dual_point(seed, sparse, kind):
     working = filled(seed, sparse, kind, n_blocks=3, m=30)
     f = SPACE.zeros()
@@ -169,7 +150,7 @@ def test_merging_keeps_the_dual_point(seed, sparse, kind):
 
 
 @pytest.mark.parametrize("kind", [WorkingSet, DensePlanes])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_pruning_drops_only_inactive_planes(seed, kind):
     working = filled(seed, kind=kind, n_blocks=3, m=30)
     f = SPACE.zeros()
@@ -287,107 +268,3 @@ def test_products_may_be_huge_or_tiny(size):
     offsets = np.array([size**2, size**2])
     alphas, _, _ = ascended(vertices, offsets, 1.0, np.array([1.0, 0.0]), 1e-14)
     np.testing.assert_allclose(alphas, [0.5, 0.5], atol=1e-3 if size > 1 else 1e-12)
-
-
-def random_master(seed, n_blocks=4, extra=10, scales=1.0):
-    """Random planes, at least one a block."""
-    rng = np.random.default_rng(seed)
-    blocks = np.concatenate([np.arange(n_blocks), rng.integers(n_blocks, size=extra)])
-    points = rng.standard_normal((len(blocks), 6)) * scales
-    offsets = rng.uniform(-0.5, 2.0, len(blocks))
-    weights = rng.uniform(0.1, 2.0, n_blocks)
-    return Master(OuterProductRows(points, np.ones((len(blocks), 1))), offsets, blocks, weights), points
-
-
-def dual_and_primal(master, points, alphas):
-    """The program's two values at the masses, from their definitions."""
-    alpha = alphas * master.weights[master.blocks]
-    w = points.T @ alpha
-    heights = master.offsets - points @ w
-    highest = [max(0.0, *heights[master.blocks == block]) for block in range(len(master.weights))]
-    half = 0.5 * w @ w
-    return alpha @ master.offsets - half, half + master.weights @ highest
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_solves_the_program_of_cvxpy(seed):
-    master, points = random_master(seed, n_blocks=1 + seed % 5)
-    alphas, gap = master.solve(np.zeros(6), 1.0, 1e-9)
-    assert_feasible(master, alphas)
-    assert gap <= 1e-9
-    expected = best(points, master.offsets, master.blocks, master.weights)
-    assert dual_and_primal(master, points, alphas)[0] == pytest.approx(expected, abs=2e-8)
-
-
-def test_the_iterate_with_the_smallest_gap_is_returned(monkeypatch):
-    seen, feasible = [], Master._feasible
-    monkeypatch.setattr(
-        Master, "_feasible", lambda self, at: seen.append(feasible(self, at)) or seen[-1]
-    )
-    last = []
-    for seed in range(6):
-        del seen[:]
-        master, points = random_master(seed, scales=10.0 ** np.arange(-3, 3))
-        # Without a tolerance, the last steps are rounding errors.
-        alphas, gap = master.solve(np.zeros(6), 1.0, -1.0)
-        gaps = [each for _, each in seen]
-        assert gap == np.nanmin(gaps)
-        np.testing.assert_array_equal(alphas, seen[int(np.nanargmin(gaps))][0])
-        last.append(gap == gaps[-1])
-    assert not all(last)
-
-
-@given(
-    seed=st.integers(0, 10**6),
-    powers=st.lists(st.integers(-5, 5), min_size=6, max_size=6),
-    share=st.sampled_from([1e-2, 1e-4]),
-)
-# Without refined steps, rounding errors of Newton's equations leave a gap of 1.4e-4 of the total.
-@example(seed=78, powers=[0, 1, 1, 1, 0, 4], share=1e-4)
-@settings(max_examples=40, deadline=None)
-def test_badly_scaled_normals_cost_nothing_in_accuracy(seed, powers, share):
-    master, points = random_master(seed, scales=10.0 ** np.array(powers))
-    total = master.weights @ np.maximum(0.0, [max(master.offsets[master.blocks == b]) for b in range(4)])
-    alphas, gap = master.solve(np.zeros(6), total / master.n_constraints, share * total)
-    assert_feasible(master, alphas)
-    assert gap <= share * total
-    dual, primal = dual_and_primal(master, points, alphas)
-    assert primal - dual == pytest.approx(gap, rel=1e-3, abs=1e-2 * share * total)
-
-
-@pytest.mark.parametrize("weight", [1e-9, 1.0, 1e9])
-@pytest.mark.parametrize("points", [[[0.0, 0.0]], [[1.0, 2.0]] * 3, [[1e6, 1e-6], [-1e6, 1e-6]]])
-def test_degenerate_planes(points, weight):
-    points = np.array(points)
-    m = len(points)
-    master = Master(
-        OuterProductRows(points, np.ones((m, 1))), np.ones(m), np.zeros(m, dtype=int), np.array([weight])
-    )
-    alphas, gap = master.solve(np.zeros(2), 10.0 * weight, 1e-6 * weight)
-    assert_feasible(master, alphas)
-    assert gap <= 1e-6 * weight
-    dual, primal = dual_and_primal(master, points, alphas)
-    assert dual <= primal + 1e-9 * weight
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("n_kinds", [1, 3, 200])
-def test_outer_product_rows_equal_dense_rows(n_kinds, n_threads, monkeypatch):
-    # Portions of threads end within the rows of one kind.
-    monkeypatch.setattr("structinv.utils.matrices.VALUES_A_THREAD", 1)
-    monkeypatch.setattr("structinv.utils.matrices.allowed_threads", lambda: n_threads)
-    rng = np.random.default_rng(n_kinds)
-    points = rng.standard_normal((200, 3))
-    kinds = rng.integers(-1, 2, (n_kinds, 4)) * rng.random((n_kinds, 1))
-    coefficients = kinds[rng.permutation(200) % n_kinds]
-    dense = (coefficients[:, :, None] * points[:, None, :]).reshape(200, 12)
-    rows = OuterProductRows(points, coefficients)
-    factors, w = rng.random(200), rng.standard_normal(12)
-    groups = rng.integers(-1, 5, 200)
-    members = np.argsort(groups)
-    start = np.searchsorted(groups[members], np.arange(6))
-    np.testing.assert_allclose(rows.products(w), dense @ w, atol=1e-12)
-    np.testing.assert_allclose(rows.combine(factors), dense.T @ factors, atol=1e-11)
-    np.testing.assert_allclose(rows.second_moment(factors), (dense.T * factors) @ dense, atol=1e-11)
-    expected = [(factors * (groups == g)) @ dense for g in range(5)]
-    np.testing.assert_allclose(rows.sums(factors, members, start), expected, atol=1e-11)

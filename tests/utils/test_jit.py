@@ -1,8 +1,6 @@
 """Compiled functions: kept where that can be; compiling is neither silent nor counted as training."""
 
-import ast
 import errno
-import functools
 import logging
 import os
 import re
@@ -90,6 +88,7 @@ def test_it_imports_and_fits_where_nothing_can_be_written(tmp_path):
     assert done.stderr.count("compiling functions") == 1
 
 
+@pytest.mark.slow
 def test_a_folder_for_compiled_functions_is_used_where_it_is_named(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
     runs = [
@@ -126,6 +125,22 @@ def defined(folder):
         source.write_text(SOURCE)
     exec(compile(SOURCE, str(source), "exec"), names)
     return names["grown"]
+
+
+def test_a_folder_that_numba_is_told_of_holds_compiled_functions(tmp_path, monkeypatch, silent, caplog):
+    named, source = tmp_path / "named", tmp_path / "source"
+    source.mkdir()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(named))
+    assert defined(source)(1) == 2
+    assert any(named.rglob("*.nbi"))
+    assert [path.name for path in source.iterdir()] == ["grown.py"]
+    # What is loaded is not compiled.
+    watch, again = Stopwatch(), defined(source)
+    assert again(1) == 2
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert watch.compile_seconds == 0.0
+    assert caplog.records == []
+    assert jit.cache_is_written()
 
 
 def full(*arguments):
@@ -270,7 +285,7 @@ def test_compilation_is_logged_once(silent, caplog, monkeypatch, module, said):
         new_function(module)(1.0)
     messages = [record.getMessage() for record in caplog.records if record.name == "structinv"]
     assert len(messages) == said
-    assert all("compiling" in message for message in messages)
+    assert all("compiling" in message and "structinv warm" in message for message in messages)
 
 
 class Pressing(event.Listener):
@@ -448,54 +463,3 @@ def test_seconds_of_a_fit_contain_no_preparing(clock, name):
     assert solution.seconds == pytest.approx(0.0, abs=1e-9)
     assert solution.compile_seconds >= 100.0
     assert all(abs(record.seconds) < 1e-9 for record in solution.history)
-
-
-@functools.cache
-def compiled_in(path):
-    """The parameters of the compiled functions that a module defines, by their names."""
-    return {
-        node.name: [each.arg for each in node.args.args]
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef) and "njit" in "".join(map(ast.unparse, node.decorator_list))
-    }
-
-
-def imported_in(path, tree):
-    """The parameters of the compiled functions that a module imports, by their names there."""
-    found = {}
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.level > 0 and node.module:
-            source = path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
-            theirs = compiled_in(source) if source.is_file() else {}
-            names = {each.asname or each.name: each.name for each in node.names}
-            found |= {name: theirs[own] for name, own in names.items() if own in theirs}
-    return found
-
-
-def positions(call, parameters):
-    """The names of the arguments of a call with their parameters, up to the first unpacked one."""
-    starred = [isinstance(each, ast.Starred) for each in call.args]
-    names = [getattr(each, "id", getattr(each, "attr", None)) for each in call.args]
-    return list(zip(names, parameters, strict=False))[: [*starred, True].index(True)]
-
-
-ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")})
-
-
-@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.name)
-def test_arguments_with_the_name_of_a_parameter_are_passed_to_it(room):
-    """Compiled functions take up to thirty arrays by position, so a swap would be silent."""
-    swapped = []
-    for path in room.glob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = compiled_in(path) | imported_in(path, tree)
-        calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
-        for call in calls:
-            parameters = functions.get(getattr(call.func, "id", None), [])
-            pairs = positions(call, parameters)
-            swapped += [
-                f"{path.name}:{call.lineno}: {name} is passed to {parameter}"
-                for name, parameter in pairs
-                if name in parameters and name != parameter and (name, name) not in pairs
-            ]
-    assert swapped == []

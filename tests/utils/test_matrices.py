@@ -1,19 +1,28 @@
-"""Rows of matrices, dense or CSR, against NumPy, and rows that need no conversion."""
+"""Rows of matrices, dense or CSR, against NumPy, and threads that work on them."""
 
+import threading
+import time
 import tracemalloc
-import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
-from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.estimators.inputs import are_plain
-from structinv.utils.matrices import contiguous_read_only, interleave, products, short_indices, take
+from structinv.utils import matrices, resources
+from structinv.utils.matrices import (
+    TIES,
+    best_first,
+    contiguous_read_only,
+    first_best,
+    interleave,
+    products,
+    short_indices,
+    take,
+)
+from structinv.utils.resources import allowed_threads
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
 
@@ -100,82 +109,92 @@ def test_products_of_another_precision_copy_few_rows_at_a_time():
     np.testing.assert_allclose(found, X.astype(np.float64) @ table, rtol=1e-13)
 
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(20, 3))
-y = np.where(X[:, 0] > 0, "a", "b")
-NAN, INFINITE = X.copy(), X.copy()
-NAN[0, 1], INFINITE[0, 1] = np.nan, np.inf
-LARGE = np.full((2, 3), 1e308)
-# What a user may give, and whether it is plain.
-DENSE = [
-    (X, True),
-    (X[:1], True),
-    (np.asfortranarray(X), True),
-    (X[::-2], True),
-    (X.astype(np.float32), True),
-    (LARGE, True),
-    (X[:0], False),
-    (X[:, :2], False),
-    (X[0], False),
-    (X[:, None], False),
-    (NAN, False),
-    (INFINITE, False),
-    (X.tolist(), False),
-    (X.astype(int), False),
-    (X.astype(">f8"), False),
-    (X.astype(object), False),
-    (X.astype(complex), False),
-    (X.astype(np.float16), False),
-    (X.astype(np.longdouble), False),
-    (np.ma.masked_array(X, X > 0), False),
-]
-SPARSE = [
-    (sp.csr_matrix(X), True),
-    (sp.csr_array(X), True),
-    (sp.csc_matrix(X), False),
-    (sp.csr_matrix(NAN), False),
-    (sp.csr_matrix(X[:, :2]), False),
-    (sp.csr_matrix(X.astype(int)), False),
-]
+def test_one_blas_thread_does_not_limit_other_threads(many_cpus):
+    with matrices.one_blas_thread():
+        assert allowed_threads() == 8
 
 
-def long_way(model, rows):
-    """The rows as scikit-learn has them, or None where it has a word to say of them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return validate_data(model, rows, reset=False, **model._rows)
-    except (TypeError, ValueError, UserWarning):
-        return None
+def threads_at_work(n_callers, expected):
+    """How many threads work at the same time for several callers of `in_threads`."""
+    condition, now, most = threading.Condition(), [0], [0]
+    started = threading.Barrier(n_callers)
+
+    def work(part):
+        with condition:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+            condition.notify_all()
+            # Until as many as are expected have been seen at once.
+            condition.wait_for(lambda: most[0] >= expected, timeout=5)
+        with condition:
+            now[0] -= 1
+
+    def call():
+        started.wait()
+        matrices.in_threads(work, 100, 10**9)
+
+    callers = [threading.Thread(target=call) for _ in range(n_callers)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return most[0]
 
 
-@pytest.fixture(scope="module", params=[InvariantLinearSVC, InvariantSVC])
-def model(request):
-    return request.param(random_state=0).fit(X, y)
+def test_callers_share_the_threads(many_cpus, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    # Limits of OpenMP hold in the thread in which they were set.
+    monkeypatch.setattr(resources, "controller", lambda: SimpleNamespace(lib_controllers=[]))
+    assert threads_at_work(1, 4) == 4
+    # Who comes too late works in the thread that it has.
+    assert 4 <= threads_at_work(3, 4) <= 4 + 2
+    assert matrices._threads_taken == 0
 
 
-@pytest.mark.parametrize(("rows", "plain"), DENSE + SPARSE)
-def test_plain_rows_are_given_back_by_scikit_learn(model, rows, plain):
-    taken = "accept_sparse" in model._rows
-    expected = plain and (taken or isinstance(rows, np.ndarray))
-    assert are_plain(model, rows, taken, True) == expected
-    if expected:
-        assert long_way(model, rows) is rows
+def test_threads_are_given_back_after_an_error(many_cpus):
+    def fail(part):
+        raise KeyError("nothing")
+
+    with pytest.raises(KeyError):
+        matrices.in_threads(fail, 100, 10**9)
+    assert matrices._threads_taken == 0
 
 
-def test_names_go_the_long_way(model):
-    pd = pytest.importorskip("pandas")
-    named = clone(model).fit(pd.DataFrame(X, columns=list("abc")), y)
-    assert not are_plain(named, X, False, True)
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        named.predict(X)
+def test_portions_after_an_error_are_skipped(monkeypatch):
+    monkeypatch.setattr(matrices, "allowed_threads", lambda: 2)
+    begun = []
+
+    def work(rows):
+        begun.append(rows)
+        if len(begun) == 1:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        matrices.in_threads(work, 10_000, 10**9, most=1)
+    assert len(begun) < 5000
+    assert matrices._threads_taken == 0
+    seen = np.zeros(1000, dtype=int)
+
+    def count(rows):
+        assert rows.stop - rows.start <= 7
+        seen[rows] += 1
+
+    matrices.in_threads(count, len(seen), 10**9, most=7)
+    assert np.all(seen == 1)
+    # In one thread, too.
+    matrices.in_threads(count, len(seen), 0, most=7)
+    assert np.all(seen == 2)
 
 
-def test_what_is_refused_is_refused_with_scikit_learns_words(model):
-    for rows, words in ((NAN, "Input X contains NaN"), (X[:, :2], "features, but"), (X[:0], "0 sample")):
-        with pytest.raises(ValueError, match=words):
-            model.predict(rows)
-
-
-def test_an_estimator_that_is_not_fitted_has_no_plain_rows(model):
-    assert not are_plain(clone(model), X, False, True)
+def test_equal_means_values_that_differ_by_rounding_errors():
+    values = 1 + np.array([[0.0, TIES / 2, 2 * TIES]])
+    assert first_best(values).tolist() == [2]
+    assert first_best(values[:, :2]).tolist() == [0]
+    assert best_first(values[0]).tolist() == [2, 0, 1]
+    assert first_best(np.array([[-np.inf, 1.0], [-np.inf, -np.inf], [np.nan, 1.0]])).tolist() == [
+        1,
+        0,
+        0,
+    ]
+    assert best_first(np.zeros(0)).tolist() == []

@@ -24,19 +24,23 @@ def sizes(C, low, high):
     return np.abs(C) @ max(abs(low), abs(high)) ** np.arange(C.shape[1])
 
 
-@pytest.mark.parametrize(("low", "high"), INTERVALS)
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 4, 6, 9])
-def test_finds_the_best_of_all_stationary_points_and_the_ends(degree, low, high):
-    rng = np.random.default_rng(degree)
-    C = rng.standard_normal((200, degree + 1)) / max(abs(low), abs(high), 1e-9) ** np.arange(degree + 1)
-    C[rng.random(C.shape) < 0.15] = 0.0
-    t, values = largest_on_interval(C, low, high)
-    assert np.all((t >= low) & (t <= high))
-    np.testing.assert_array_equal(values, [polynomial.polyval(s, c) for s, c in zip(t, C, strict=True)])
-    wanted = [by_roots(c, low, high) for c in C]
-    np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-13 * np.max(sizes(C, low, high)))
-    grid = polynomial.polyval(np.linspace(low, high, 4001), C.T)
-    assert np.all(values >= grid.max(axis=1) - 1e-14 * sizes(C, low, high))
+def test_finds_the_best_of_all_stationary_points_and_the_ends(degree):
+    for low, high in INTERVALS:
+        rng = np.random.default_rng(degree)
+        C = rng.standard_normal((60, degree + 1)) / max(abs(low), abs(high), 1e-9) ** np.arange(
+            degree + 1
+        )
+        C[rng.random(C.shape) < 0.15] = 0.0
+        t, values = largest_on_interval(C, low, high)
+        assert np.all((t >= low) & (t <= high))
+        np.testing.assert_array_equal(
+            values, [polynomial.polyval(s, c) for s, c in zip(t, C, strict=True)]
+        )
+        wanted = [by_roots(c, low, high) for c in C]
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-13 * np.max(sizes(C, low, high)))
+        grid = polynomial.polyval(np.linspace(low, high, 4001), C.T)
+        assert np.all(values >= grid.max(axis=1) - 1e-14 * sizes(C, low, high))
 
 
 @pytest.mark.parametrize(

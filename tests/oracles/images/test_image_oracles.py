@@ -93,15 +93,14 @@ def scipy_orbit(oracle, X, shape, order=1, mode="grid-constant", cval=0.0):
 
 
 @pytest.mark.parametrize("fill", SCIPY_MODES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
-def test_transformed_images_equal_those_of_scipy(oracle, shape, fill):
-    X = images(shape)
-    if isinstance(oracle, Flip):
-        fill = "zero"
-    got = with_params(oracle, shape=shape, fill=fill).orbit(X)
-    wanted = scipy_orbit(oracle, X, shape, mode=SCIPY_MODES[fill])
-    np.testing.assert_allclose(got, wanted, atol=1e-6)
+def test_transformed_images_equal_those_of_scipy(oracle, fill):
+    for shape in SHAPES:
+        X = images(shape)
+        got = with_params(oracle, shape=shape, fill=fill).orbit(X)
+        mode = "grid-constant" if isinstance(oracle, Flip) else SCIPY_MODES[fill]
+        wanted = scipy_orbit(oracle, X, shape, mode=mode)
+        np.testing.assert_allclose(got, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("fill", ["zero", "nearest", "wrap"])
@@ -176,7 +175,7 @@ def test_a_number_as_fill_is_the_background(oracle):
     assert with_params(oracle, shape=shape, fill=0).changes(X).adjoint(V) is not None
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     sides=st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 3)),
     value=st.floats(-3, 3),
@@ -297,23 +296,23 @@ def test_refined_images_increase_any_score(oracle):
 
 
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=str)
-@pytest.mark.parametrize("fill", ["zero", "nearest", "reflect", "wrap", 255.0])
-def test_the_mesh_bounds_the_distance_of_every_image(oracle, fill):
-    shape = (4, 5, 2)
-    for seed, grid in ((0, 3), (1, 9)):
-        this = with_params(oracle, shape=shape, fill=fill, resolution=grid)
-        X = images(shape, 3, seed)
-        X[2] = (X[2] > 200) * 255.0
-        cover = this.changes(X)
-        points, mesh = cover.members(), cover.mesh()
-        members = members_at(this, X, dense_values(this))
-        for i in range(len(X)):
-            apart = np.linalg.norm(members[i, :, None] - points[i], axis=2).min(axis=1)
-            assert apart.max() <= mesh[i] * (1 + 1e-12)
-            # Not so loose that it could not fail.
-            assert mesh[i] <= 12 * apart.max()
-    for order in (0, 3):
-        assert np.all(with_params(this, order=order).changes(X).mesh() == np.inf)
+def test_the_mesh_bounds_the_distance_of_every_image(oracle):
+    for fill in ("zero", "nearest", "reflect", "wrap", 255.0):
+        shape = (4, 5, 2)
+        for seed, grid in ((0, 3), (1, 9)):
+            this = with_params(oracle, shape=shape, fill=fill, resolution=grid)
+            X = images(shape, 3, seed)
+            X[2] = (X[2] > 200) * 255.0
+            cover = this.changes(X)
+            points, mesh = cover.members(), cover.mesh()
+            members = members_at(this, X, dense_values(this, 161))
+            for i in range(len(X)):
+                apart = np.linalg.norm(members[i, :, None] - points[i], axis=2).min(axis=1)
+                assert apart.max() <= mesh[i] * (1 + 1e-12)
+                # Not so loose that it could not fail.
+                assert mesh[i] <= 12 * apart.max()
+        for order in (0, 3):
+            assert np.all(with_params(this, order=order).changes(X).mesh() == np.inf)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +368,7 @@ def test_random_rotations_follow_the_density_in_its_tail(spread, low, high):
     r, c = np.mgrid[-20:21, -20:21]
     X = np.where(np.hypot(r, c) < 18, c, 0.0).reshape(1, -1)
     oracle = Rotations(interval=(low, high), spread=spread)
-    z = oracle.sample(X, 2000, np.random.default_rng(1))[0]
+    z = oracle.sample(X, 1000, np.random.default_rng(1))[0]
     half = (np.hypot(r, c) < 16).ravel()
     angles = np.degrees(np.arctan2(-(z * half) @ r.ravel(), (z * half) @ c.ravel()))
     assert angles.min() >= low - 0.1
@@ -436,15 +435,19 @@ def test_the_list_of_teo_2007_has_its_transformations():
 
 
 @pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
-@pytest.mark.parametrize(("dtype", "out"), [("f4", "f4"), ("f8", "f8"), ("u1", "f8")])
-def test_dtype_is_that_of_the_images(oracle, dtype, out):
-    rows, V, assign = images((4, 4)).astype(dtype), np.ones((1, 16)), np.zeros(3, dtype=int)
-    changes = oracle.changes(rows)
-    made = [oracle.support(rows, V, assign).points, changes.members(), changes.points(ALL_ROWS, assign)]
-    made += [oracle.sample(rows, 2, np.random.default_rng(0))]
-    made += [] if isinstance(oracle, Flip) else [oracle.tangents(rows)]
-    made += [changes.scores(ALL_ROWS, V)] if oracle.finite else []
-    assert {part.dtype for part in made} == {np.dtype(out)}
+def test_dtype_is_that_of_the_images(oracle):
+    for dtype, out in (("f4", "f4"), ("f8", "f8"), ("u1", "f8")):
+        rows, V, assign = images((4, 4)).astype(dtype), np.ones((1, 16)), np.zeros(3, dtype=int)
+        changes = oracle.changes(rows)
+        made = [
+            oracle.support(rows, V, assign).points,
+            changes.members(),
+            changes.points(ALL_ROWS, assign),
+        ]
+        made += [oracle.sample(rows, 2, np.random.default_rng(0))]
+        made += [] if isinstance(oracle, Flip) else [oracle.tangents(rows)]
+        made += [changes.scores(ALL_ROWS, V)] if oracle.finite else []
+        assert {part.dtype for part in made} == {np.dtype(out)}
 
 
 @pytest.mark.parametrize(
@@ -473,7 +476,6 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -484,9 +486,10 @@ VIEWS = {
         (np.zeros((3, 15)), "shape must be .*not square.*15 features"),
     ],
 )
-def test_invalid_rows_raise_in_every_method(view, rows, message):
-    with pytest.raises(ValueError, match=message):
-        VIEWS[view](Shifts(1), rows)
+def test_invalid_rows_raise_in_every_method(rows, message):
+    for view in VIEWS:
+        with pytest.raises(ValueError, match=message):
+            VIEWS[view](Shifts(1), rows)
 
 
 @pytest.mark.parametrize("oracle", [Shifts(1), Rotations(interval=(-10, 10))], ids=repr)

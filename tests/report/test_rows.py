@@ -1,0 +1,46 @@
+"""Reports of models of rows, images and texts."""
+
+from copy import deepcopy
+
+import pytest
+
+from structinv.oracles import Box
+
+from .cases import ATTACK, TEXTS, linear_images, pipeline, texts, written
+
+# Small data have little to learn under an attack.
+pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
+
+
+@pytest.mark.parametrize("case", [texts, pipeline])
+def test_edited_words_are_marked(tmp_path, case):
+    # All rows: many have equal margins.
+    page = written(tmp_path, *case(), n_examples=len(TEXTS))
+    assert {"del", "u"} & set(page.names)
+    assert ATTACK.partition(">")[0] in page.texts["examples"]
+
+
+def test_images_are_shown_before_and_after(pages):
+    for name in ("digits", "linear digits", "color"):
+        text = pages[name].texts["examples"]
+        assert "original" in text
+        assert "worst case" in text
+        assert "image" in pages[name].names
+    assert "image" not in pages["kernel"].names
+
+
+def test_a_given_shape_shows_images(tmp_path):
+    model, X, y = deepcopy(linear_images())
+    model.set_params(oracle=Box(0.1))
+    page = written(tmp_path, model, X, y, image_shape=(8, 8), n_examples=2)
+    assert len([tag for tag in page.names if tag == "image"]) == 4 + 3
+
+
+@pytest.mark.parametrize("case", [texts, pipeline])
+def test_long_texts_and_words_are_shortened(tmp_path, case):
+    model, rows, labels = deepcopy(case())
+    long = [f"{'x' * 5000} {text} {'and ' * 5000}" for text in rows[:2]]
+    model.fit([*long, *rows], [*labels[:2], *labels])
+    page = written(tmp_path, model, long, labels[:2])
+    assert "more characters" in page.texts["examples"]
+    assert len(page.texts["examples"]) < 8000

@@ -1,0 +1,115 @@
+"""Kernel matrices in tiles, sums over them, and a bound of their rounding."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from structinv.kernels import Gaussian, Kernel, Laplacian
+from structinv.spaces.kernel_space import KernelSpace
+from structinv.spaces.kernel_tiles import (
+    COLUMNS,
+    ROWS,
+    expand,
+    in_kernel_tiles,
+    output_rounding,
+    wide_product,
+)
+from structinv.spaces.point_sums import PointSums
+
+
+class Counted(Kernel):
+    """Gaussian kernel that is not declared thread-safe."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def matrix(self, X, Y, norms=None):
+        self.asked += 1
+        return Gaussian().matrix(X, Y, norms)
+
+    def diagonal(self, X):
+        return np.ones(len(X))
+
+
+def put(into, rows, columns, values):
+    into[rows, columns] = values
+
+
+def points(n, m):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, 3)), rng.standard_normal((m, 3))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Counted()], ids=["rbf", "laplacian", "own"])
+def test_tiles_form_the_kernel_matrix(kernel):
+    for n, m in ((0, 5), (5, 0), (1, 1), (70, 5000), (2 * ROWS + 3, COLUMNS + 1)):
+        X, Y = points(n, m)
+        found, seen = np.full((n, m), np.nan), np.zeros((n, m), dtype=int)
+
+        def use(rows, columns, values, found=found, seen=seen):
+            found[rows, columns] = values
+            seen[rows, columns] += 1
+
+        in_kernel_tiles(kernel, X, Y, use)
+        assert np.all(seen == 1)
+        np.testing.assert_allclose(found, kernel.matrix(X, Y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [40, 90])
+def test_values_and_wide_products_do_not_depend_on_threads(monkeypatch, n):
+    rng = np.random.default_rng(2)
+    X, Y = (rng.standard_normal((m, 300)).astype(np.float32) for m in (n, 2100))
+    table = rng.standard_normal((400, 6300)).astype(np.float32)
+    left = rng.standard_normal((10, 400)).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+        values, product = np.empty((n, 2100), dtype=np.float32), np.empty((10, 6300), dtype=np.float32)
+        with threadpool_limits(threads, user_api="blas"):
+            in_kernel_tiles(Gaussian(20.0), X, Y, partial(put, values))
+            wide_product(left, table, product)
+        found.append((values, product))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+class FromProducts(Kernel):
+    """A Gaussian kernel of distances from norms and inner products, which cancel."""
+
+    def matrix(self, X, Y, norms=None):
+        squares = np.sum(X**2, axis=1)[:, None] + np.sum(Y**2, axis=1) - 2.0 * X @ Y.T
+        return np.exp(-0.5 * squares)
+
+    def diagonal(self, X):
+        return np.ones(len(X), dtype=X.dtype)
+
+    def lipschitz(self, n_features=None):
+        return 1.0
+
+
+def test_rounding_bound_includes_distances_that_cancel():
+    rng = np.random.default_rng(0)
+    centers, points = (100.0 + rng.standard_normal((n, 5)).astype(np.float32) for n in (30, 20))
+    space = KernelSpace(FromProducts(), 5, cache_mb=0.0)
+    keys = space.atoms.add_points(centers, np.zeros((30, 2), dtype=int))
+    terms = PointSums(keys, rng.standard_normal((30, 1)), np.array([0, 30]))
+    f = space.combine(terms, np.ones(1))
+    exact = Gaussian().matrix(points.astype(float), centers.astype(float)) @ terms.coefficients
+    errors = np.abs(space.values(f, points) - exact)
+    assert errors.max() > 1e-3
+    assert np.all(errors <= output_rounding(space.kernel, f, points[:, None]))
+
+
+def test_kernel_that_is_not_thread_safe_gets_whole_rows():
+    kernel = Counted()
+    expand(kernel, *points(600, 3000), np.ones((3000, 1)))
+    assert kernel.asked == 1
+
+
+def test_wide_products():
+    rng = np.random.default_rng(0)
+    left, table, out = rng.random((3, 200)), rng.random((200, 9000)), np.empty((3, 9000))
+    wide_product(left, table, out)
+    np.testing.assert_allclose(out, left @ table, rtol=1e-12)
