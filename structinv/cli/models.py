@@ -85,9 +85,9 @@ class SavedModel:
             samples, label_key=label_key, zero_based=zero_based, ignore_new_features=ignore_new or None
         )
         if samples.kind == "rows":
-            names = list(getattr(self.model, "feature_names_in_", ())) or None
             n_features = getattr(self.model, "n_features_in_", samples.X.shape[1])
-            samples = with_features(samples, {"columns": names, **self.notes}, n_features, ignore_new)
+            notes = {**self.notes, "columns": self._columns}
+            samples = with_features(samples, notes, n_features, ignore_new)
             if not sparse.issparse(samples.X) or self._takes_sparse:
                 return samples
             needed = 8.0 * samples.X.shape[0] * samples.X.shape[1]
@@ -96,6 +96,12 @@ class SavedModel:
         if samples.kind == "texts":
             return samples
         return with_tokens(samples, self.notes.get("n_columns"), self.model.classes_)
+
+    @property
+    def _columns(self) -> list[str] | None:
+        """Names of the features in the order of the model, None if the model has none."""
+        names = list(getattr(self.model, "feature_names_in_", ())) or None
+        return self.notes.get("columns", names)
 
     def labels(self, samples: Samples) -> Any:
         """Return labels as classes of the model; sentences may have other labels."""
@@ -124,7 +130,7 @@ class SavedModel:
         if samples.kind != "rows" or layers(self.model).steps:
             return None
         if "columns" in samples.notes:
-            return self.notes.get("columns", samples.notes["columns"])
+            return self._columns or samples.notes["columns"]
         first = samples.notes.get("first_feature", 0)
         return [str(column) for column in range(first, samples.X.shape[1] + first)]
 

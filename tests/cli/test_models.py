@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import Ridge
@@ -15,7 +16,7 @@ import structinv
 from structinv import InvariantLinearSVC, InvariantSVC, certify
 from structinv.oracles import FDrop, Shifts
 
-from ..commands import fail, rows_of, run, succeed, texts_of
+from ..commands import fail, rows_of, run, succeed, table_rows, texts_of
 
 
 class TestModelsOfPython:
@@ -110,6 +111,19 @@ def test_a_model_of_rows_refuses_texts(tmp_path):
     line = fail("predict", tmp_path / "m", written(tmp_path, '{"text": "a"}'))
     assert "MODEL takes rows, but" in line
     assert line.endswith("has texts")
+
+
+def test_features_keep_their_names_in_tables_with_columns_in_another_order(tmp_path):
+    train = written(tmp_path, "first,second,label\n" + "2,1,x\n-2,-1,y\n" * 5, "train.csv")
+    succeed("fit", train, "--oracle", "fdrop", "--max-changes", 1, "-o", tmp_path / "m")
+    frame = pd.DataFrame({"first": [2.0, -2.0] * 5, "second": [1.0, -1.0] * 5})
+    model = InvariantLinearSVC(FDrop(1), random_state=0).fit(frame, ["x", "y"] * 5)
+    structinv.save(model, tmp_path / "of Python")
+    test = written(tmp_path, "label,second,first\nx,1,2\n", "test.csv")
+    for name in ("m", "of Python"):
+        # The feature with the value 2 matters most.
+        row = table_rows(succeed("explain", tmp_path / name, test, "--row", 0))[-1]
+        assert row[:3] == ["first", "2", "0"], name
 
 
 def test_models_of_data_frames_have_no_warning_of_names(tmp_path):
