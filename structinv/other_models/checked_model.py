@@ -58,7 +58,8 @@ def checked_model(
             points = probes(known.scores, rows)
             check_probes(last, known, points)
         if steps:
-            linear = replace(linear, scores=replace(linear.scores, unit=max(map(unit_of, (X, to_last)))))
+            unit = max(linear.scores.unit, unit_of(X), unit_of(to_last))
+            linear = replace(linear, scores=replace(linear.scores, unit=unit))
             rows = _rows_for(given, linear)
         rows, oracle = binary_rows(last, for_oracle(rows, oracle), oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"

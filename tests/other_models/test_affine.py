@@ -1,5 +1,8 @@
 """Affine maps and the sizes of their terms."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 
 from structinv.other_models.affine import Affine
@@ -27,3 +30,21 @@ def test_sizes_are_sums_of_the_absolute_values_of_all_terms():
     np.testing.assert_allclose(scores.coef_size, absolute.coef)
     np.testing.assert_allclose(scores.intercept_size, absolute.intercept)
     np.testing.assert_allclose(scores.offset_sizes, absolute.offsets)
+
+
+def test_the_rounding_of_a_sum_is_at_least_that_of_both_parts():
+    rng = np.random.default_rng(0)
+    rows, one = (
+        rng.standard_normal((6, 4)),
+        Affine.of(rng.standard_normal((3, 4)), rng.standard_normal(3)),
+    )
+    parts = [
+        one,
+        replace(one, unit=float(np.finfo(np.float32).eps)),
+        one.scaled(3.0).scaled(2.0),
+        one.mapped(rng.standard_normal((4, 90))).mapped(rng.standard_normal((90, 4))),
+        one.at(rng.standard_normal((6, 4)), 4, "unknown"),
+    ]
+    for left, right in itertools.product(parts, repeat=2):
+        least = left.roundings(rows) + right.roundings(rows)
+        assert np.all(left.plus(right).roundings(rows) >= least)

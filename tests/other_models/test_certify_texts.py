@@ -153,7 +153,9 @@ def test_certificates_of_single_words_agree_with_enumeration(name):
     hashed = name.startswith("hashing")
     # Of the hashed tokens, a few stand for all columns.
     insertable = [*WORDS, *([f"w{number}" for number in range(12)] if hashed else [UNSEEN])]
-    for edit, most in [*EDITS, ("add", 2), ("edit", 2)]:
+    # One or two insertions, and two or one of all edits, in turns.
+    more = [("add", 1), ("edit", 2)] if sorted(PIPELINES).index(name) % 2 else [("add", 2), ("edit", 1)]
+    for edit, most in [("drop", 1), ("drop", 2), ("replace", 1), *more]:
         if hashed and edit == "replace":
             continue
         oracle = TokenEdits(edit, most)
@@ -183,7 +185,7 @@ def test_bounds_of_several_words_agree_with_enumeration(name):
 def test_worst_texts_have_the_attacked_margins(name):
     texts, y = texts_and_labels(n_labels=2)
     model = clone({**PIPELINES, **BOUNDED}[name]).fit(texts, y)
-    texts, y = texts[:20], y[:20]
+    texts, y = texts[:10], y[:10]
     edits = ["drop"] if name in ("characters", "words and bigrams") else ["drop", "edit"]
     for edit in edits:
         chunks = name in ("characters in words", "words and characters")
@@ -368,7 +370,7 @@ def test_rounding_of_vectorizers_in_single_precision_is_subtracted():
 @pytest.mark.filterwarnings("ignore:.* no feature of the model")
 @pytest.mark.parametrize("name", ["four labels", "words and characters"])
 def test_texts_are_certified_in_blocks(name, monkeypatch):
-    texts, y = texts_and_labels(16, n_labels=4 if name == "four labels" else 2)
+    texts, y = texts_and_labels(11, n_labels=4 if name == "four labels" else 2)
     # Later blocks have other labels than the first.
     order = np.argsort(y, kind="stable")
     texts, y = [texts[place] for place in order], y[order]

@@ -19,8 +19,10 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
+from structinv.inspection import explain_edit
 from structinv.oracles import Box, FDrop, Flip, Identity, TokenEdits
 
+from ..covering import slow_unless
 from ..margins import dropped
 from .cases import D, calibrated, check_labels, counts, edited, moved, texts_and_labels
 
@@ -70,11 +72,15 @@ MOVED = {
 }
 
 
-@pytest.mark.parametrize("name", MOVED)
+# Other cases have the same functions of the scores, and the same scores.
+ALIKE = ("isotonic, bernoulli", "sigmoid, naive bayes", "moved isotonic, the other class")
+
+
+@pytest.mark.parametrize("name", slow_unless(lambda name: name not in ALIKE, [(n,) for n in MOVED]))
 def test_moved_thresholds(name):
     X, y = counts(seed=3)
     at = "input" if name in ("pipeline", "search") else "features"
-    single = name in ("probability", "sigmoid", "isotonic", "naive bayes")
+    single = name in ("probability", "naive bayes")
     for dtype in [np.float64, np.float32][: 1 + single]:
         rows, only_given = X.astype(dtype), dtype is np.float32 or not single
         model = MOVED[name].fit(rows, y)
@@ -327,7 +333,7 @@ HEADS = {
 
 @pytest.mark.parametrize("head", HEADS)
 def test_texts_are_certified_from_the_threshold(head):
-    texts, y = texts_and_labels()
+    texts, y = texts_and_labels(24)
     inner = InvariantTextClassifier("drop", max_changes=1, C=0.1, random_state=0).fit(texts, y)
     model = HEADS[head](inner).fit(texts, y)
     oracle = TokenEdits("drop", 2)
@@ -356,6 +362,18 @@ def test_margins_of_texts_are_distances_from_the_threshold():
     for oracle in (None, TokenEdits("add", 3), TokenEdits("drop", 1).only_for(["ham"])):
         expected = inner.certify(texts, y, oracle=oracle).margins + shift
         assert np.allclose(certify(model, oracle, texts, y).margins, expected, rtol=0, atol=1e-12)
+
+
+def test_explanations_and_certificates_leave_models_with_a_threshold_unchanged():
+    inner = InvariantLinearSVC(random_state=0).fit(X, Y)
+    model = moved(FrozenEstimator(inner), 0.25, **SCORES).fit(X, Y)
+    scores, labels = inner.decision_function(X), model.predict(X)
+    for _ in range(2):
+        margin = explain_edit(model, X[:1], ["spam"], oracle=FDrop(2)).margin
+        assert margin == pytest.approx(scores[0] - 0.25)
+        certify(model, FDrop(2), X, Y)
+        np.testing.assert_array_equal(inner.decision_function(X), scores)
+        np.testing.assert_array_equal(model.predict(X), labels)
 
 
 def test_texts_with_a_threshold_are_certified_in_blocks(monkeypatch):
