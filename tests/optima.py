@@ -11,7 +11,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from .kernels.problems import KERNELS, over_members
+from .kernel_problems import KERNELS, over_members
 from .oracles.cases import Case, D
 from .oracles.orbit_cases import ORBIT_CASE
 from .problems import (
@@ -72,6 +72,8 @@ def worst_losses(case: Case, setting: Setting, variables: Variables, factor: flo
     """``sum_i c_i max(0, max over y' of the worst case of G (f_y' - f_y) + D rho)``."""
     total = 0.0
     for x, label, weight in zip(setting.X, setting.y, setting.weights, strict=True):
+        if weight == 0.0:
+            continue
         parts = [0.0]
         for other in range(setting.n_classes):
             D = float(setting.cost[label][other])

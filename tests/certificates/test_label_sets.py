@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from structinv.certificates.certificate import worst_change, worst_change_in
+from structinv.certificates.label_sets import labels_worst_change
 from structinv.kernels import Gaussian
-from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Shared
+from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Rotations, Shared
 from structinv.solvers import FrankWolfe, Gap, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
-from structinv.structures import Decoding, Layout, Sequence, Structure
+from structinv.structures import Decoding, Layout, Multilabel, Sequence, Structure
 from structinv.structures.bound import predicted
 from structinv.terms import Objective, WorstCase
 
@@ -68,20 +69,26 @@ def heights(w: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return np.append(Z.ravel(), 1.0) @ (features_of_labelings(len(Z)) @ w)
 
 
-def by_hand(case, w, X, y):
+@cache
+def changes_of(name: str, seed: int) -> list:
+    """All joint changes of each example."""
+    return [[Z for Z, _ in CASE[name].changes(X, y)] for X, y in examples(seed)]
+
+
+def by_hand(changes, w, y):
     """The margin at worst, and how many positions the worst change makes wrong."""
     every = labelings(len(y))
     own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
     wrong = np.sum(every != y, axis=1)
     margin, most = np.inf, 0
-    for Z, _ in case.changes(X, y):
+    for Z in changes:
         scores = heights(w, Z)
         margin = min(margin, scores[own] - np.delete(scores, own).max())
         most = max(most, wrong[np.argmax(scores)])
     return margin, most
 
 
-def bound_by_hand(case, w, X, y):
+def bound_by_hand(changes, w, X, y):
     """What the program counts: labelings that beat, at some change, the prediction or the truth."""
     every = labelings(len(y))
     still = int(np.argmax(heights(w, X)))
@@ -89,22 +96,22 @@ def bound_by_hand(case, w, X, y):
     wrong, counts = np.sum(every != y, axis=1), []
     for reference in (still, own):
         beats = np.zeros(len(every), dtype=bool)
-        for Z, _ in case.changes(X, y):
+        for Z in changes:
             scores = heights(w, Z)
             beats |= scores >= scores[reference]
         counts.append(wrong[beats].max())
     return min(counts)
 
 
-def check_count(case, count, most, w, X, y):
+def check_count(case, changes, count, most, w, X, y):
     """Never below what a change makes wrong; just that where all rows change alike."""
     assert count >= most
     if case.name == "plain" or case.name.startswith("shared"):
         assert count == most
     elif case.name.startswith("union"):
-        assert count <= bound_by_hand(case, w, X, y)
+        assert count <= bound_by_hand(changes, w, X, y)
     else:
-        assert count == bound_by_hand(case, w, X, y)
+        assert count == bound_by_hand(changes, w, X, y)
 
 
 def certified(case, w, seed=0, points=False, structure=None, y=None):
@@ -129,10 +136,11 @@ def check_margins_and_counts(case, seed, scale):
     certificate = found.certificate()
     wrong = 0
     for b, (X, y) in enumerate(examples(seed)):
-        margin, most = by_hand(case, w, X, y)
+        changes = changes_of(case.name, seed)[b]
+        margin, most = by_hand(changes, w, y)
         assert found.bounds[b] == pytest.approx(margin, abs=1e-9)
         assert found.attacked[b] == pytest.approx(margin, abs=1e-9)
-        check_count(case, certificate.most_wrong[b], most, w, X, y)
+        check_count(case, changes, certificate.most_wrong[b], most, w, X, y)
         wrong += most
     assert certificate.position_accuracy <= 1 - wrong / sum(LENGTHS)
     assert np.all(certificate.exact)
@@ -148,14 +156,36 @@ def test_changes_found_lead_to_the_labelings_told():
             led = Sequence().decode(found.points @ coef.T, pairwise, LAYOUT).labels
             np.testing.assert_array_equal(found.labels, led)
             ends = np.cumsum(LENGTHS)[:-1]
-            for Z, (X, y), attacked in zip(
-                np.split(found.points, ends), examples(1), found.attacked, strict=True
+            for b, (Z, (_, y), attacked) in enumerate(
+                zip(np.split(found.points, ends), examples(1), found.attacked, strict=True)
             ):
-                corners = [change for change, _ in case.changes(X, y)]
+                corners = changes_of(case.name, 1)[b]
                 assert any(np.allclose(Z, corner) for corner in corners)
                 scores = heights(w, Z)
                 own = int(np.flatnonzero(np.all(labelings(len(y)) == y, axis=1))[0])
                 assert scores[own] - np.delete(scores, own).max() == pytest.approx(attacked, abs=1e-9)
+
+
+COVER = Rotations(interval=(-10, 10), resolution=2, order=3, shape=(4, 4))
+
+
+@pytest.mark.parametrize(("oracle", "size"), [(COVER, 3), (FDrop(2), 14)], ids=["cover", "14 labels"])
+def test_attacked_margins_of_label_sets_are_those_at_the_points_found(oracle, size):
+    """With a cover, and with many labels, bounds are below them."""
+    rng = np.random.default_rng(0)
+    X, coef = rng.random((8, 16)), rng.standard_normal((size, 16))
+    y = X @ coef.T > 0
+    layout = Layout.of_lengths([size] * len(X))
+    labels = Multilabel().bind(y.ravel().astype(int), np.arange(2), layout=layout)
+    found = labels_worst_change(ExplicitSpace(16, size), coef.T.ravel(), oracle, labels, X)
+    scores = found.points @ coef.T
+    margins = np.where(y, scores, -scores)
+    # The best other set changes all labels with negative margins, or the weakest one.
+    lost = np.minimum(margins, 0.0).sum(axis=1)
+    reached = np.where(lost < 0, lost, margins.min(axis=1))
+    np.testing.assert_allclose(found.attacked, reached, rtol=1e-12, atol=1e-12)
+    assert np.any(found.bounds < reached - 1e-6)
+    assert oracle is not COVER or np.any(reached > 0)
 
 
 class ByDecoding(Sequence):

@@ -252,7 +252,7 @@ def folders(tmp_path_factory):
     """Files, folders of the same rows, and models of both; tests never change them."""
     folders = tmp_path_factory.mktemp("folders")
     for name, seed in (("train", 0), ("test", 1)):
-        X, y = make_mail_like(300, 100, random_state=seed)
+        X, y = make_mail_like(200, 100, random_state=seed)
         path = folders / f"{name}.svm"
         dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(path), zero_based=False)
         succeed("convert", path, folders / name, "--n-features", 100)
@@ -268,11 +268,13 @@ def test_a_model_of_a_folder_is_that_of_the_estimator(folders, tmp_path):
     np.testing.assert_allclose(saved.coef_, model.fit(rows, rows.labels).coef_, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("model", ["train.model", "train.svm.model"])
+@pytest.mark.parametrize(
+    "model", ["train.model", pytest.param("train.svm.model", marks=pytest.mark.slow)]
+)
 def test_answers_about_a_folder_are_those_about_the_file(folders, model, tmp_path):
     lines = succeed("predict", folders / model, folders / "test", "--scores", "--certify")
     assert lines == succeed("predict", folders / model, folders / "test.svm", "--scores", "--certify")
-    assert len(lines.splitlines()) == 300
+    assert len(lines.splitlines()) == 200
     for name, *more in (("evaluate",), ("explain", "--row", 17)):
         told = succeed(name, folders / model, folders / "test", *more)
         assert told == succeed(name, folders / model, folders / "test.svm", *more)
@@ -330,18 +332,18 @@ class TestConvert:
         path.write_bytes(gzip.compress((tmp_path / "rows.svm").read_bytes()))
         option = "--zero-based" if zero_based else "--one-based"
         out = succeed("convert", path, tmp_path / "rows", "--dtype", dtype, option, "--n-features", 100)
-        assert f"300 rows, 100 features, {X.nnz} entries" in out
+        assert f"200 rows, 100 features, {X.nnz} entries" in out
         rows = RowFolder(tmp_path / "rows")
         assert rows.dtype == dtype
         assert rows.notes["first_feature"] == int(not zero_based)
         np.testing.assert_array_equal(rows.labels, y)
-        np.testing.assert_array_equal(rows.block(0, 300).toarray(), X.toarray())
+        np.testing.assert_array_equal(rows.block(0, 200).toarray(), X.toarray())
 
     def test_standard_input(self, folders, tmp_path, monkeypatch):
         stream = io.TextIOWrapper(io.BytesIO((folders / "train.svm").read_bytes()))
         monkeypatch.setattr(sys, "stdin", stream)
         rows = data.convert_file(Path("-"), tmp_path / "rows", "float64", None, 1)
-        assert rows.shape[0] == 300
+        assert rows.shape[0] == 200
 
     def test_errors_name_file_and_lines(self, folders, tmp_path):
         path = tmp_path / "rows.svm"

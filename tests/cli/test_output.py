@@ -36,7 +36,20 @@ def test_a_model_can_be_written_to_standard_output(folder, tmp_path):
 
 
 @posix_only
-def test_a_reader_that_goes_away(folder):
+def test_a_reader_that_goes_away(folder, monkeypatch, capsys):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as caught:
+            app(["evaluate", str(folder / "rows.model"), str(folder / "test.svm")])
+    assert caught.value.code == 141
+    assert capsys.readouterr().err == ""
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_reader_of_a_process_that_goes_away(folder):
     command = [sys.executable, "-m", "structinv", "evaluate", folder / "rows.model", folder / "test.svm"]
     environment, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment)
@@ -90,7 +103,7 @@ def written(tmp_path):
     (tmp_path / "table.csv").write_text(f"second,{EVIL},label\n{rows}")
     mails = ({"text": f"{EVIL} word{k % 3} free", "label": ("ham", EVIL)[k % 2]} for k in range(20))
     (tmp_path / "mails.jsonl").write_text("".join(f"{json.dumps(mail)}\n" for mail in mails))
-    tokens = "".join(f"{EVIL} {('O', f'B-{EVIL}')[k % 2]}\n\n" for k in range(20))
+    tokens = "".join(f"{EVIL} {('O', f'B-{EVIL}')[k % 2]}\n\n" for k in range(10))
     (tmp_path / "tags.conll").write_text(tokens)
     return tmp_path
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import structinv
 from structinv import InvariantLinearSVC, InvariantTextClassifier
 from structinv.cli.models import load_model
 from structinv.datasets import make_mail_like
-from structinv.solvers import Status
+from structinv.solvers import Pegasos, Status
 
 from ..commands import fail, noisy_texts, rows_of, run, succeed, table_rows, texts_of
 from ..platforms import posix_only
@@ -35,7 +36,15 @@ class TestFit:
         assert repr(model) == repr(direct)
         np.testing.assert_array_equal(model.coef_, direct.coef_)
 
-    @pytest.mark.parametrize("oracle", ["identity", "fdrop", "fscale", "fadd", "fedit"])
+    @pytest.mark.parametrize(
+        "oracle",
+        [
+            "identity",
+            "fdrop",
+            "fadd",
+            *(pytest.param(name, marks=pytest.mark.slow) for name in ("fscale", "fedit")),
+        ],
+    )
     def test_rows_give_the_linear_classifier(self, folder, tmp_path, oracle):
         changes = () if oracle == "identity" else ("--max-changes", 3)
         more = ("--C", 0.02, "--tol", 0.02, "--seed", 7, "--max-seconds", 600, "--memory-limit", "1GB")
@@ -84,8 +93,17 @@ def thresholds(tmp_path_factory):
     return thresholds
 
 
-@pytest.mark.parametrize("data", ["train.jsonl", "train.svm", "rows"])
-@pytest.mark.parametrize("more", [(), ("--only-for", "ham")])
+@pytest.mark.parametrize(
+    ("data", "more"),
+    [
+        ("train.jsonl", ("--only-for", "ham")),
+        ("train.svm", ()),
+        ("rows", ("--only-for", "ham")),
+        pytest.param("train.jsonl", (), marks=pytest.mark.slow),
+        pytest.param("train.svm", ("--only-for", "ham"), marks=pytest.mark.slow),
+        pytest.param("rows", (), marks=pytest.mark.slow),
+    ],
+)
 def test_at_most_the_rate_of_held_out_samples_is_above_the_threshold(thresholds, tmp_path, data, more):
     oracle, n = (DROP, 400) if data == "train.jsonl" else (ROWS, 600)
     if n == 600:
@@ -100,6 +118,16 @@ def test_at_most_the_rate_of_held_out_samples_is_above_the_threshold(thresholds,
     assert f"{4 * n // 5} {'texts' if n == 400 else 'rows'}" in out
     said = "The threshold is set for at most 5 % false positives. On "
     assert said + f"{n // 5} held-out samples, which training did not use, there are " in out
+
+
+def test_samples_of_equal_scores_never_exceed_the_rate_together(tmp_path):
+    # Half of all samples have the score 0, which has no rounding error.
+    (tmp_path / "data").write_text("1 1:1\n-1 1:-1\n1 2:0\n-1 2:0\n" * 20)
+    succeed("fit", tmp_path / "data", "--max-fpr", 0.25, "-o", tmp_path / "m")
+    notes = load_model(tmp_path / "m").notes["training"]
+    assert notes["held_out_false_positives"] <= 0.25
+    X = np.array([[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]])
+    assert structinv.load(tmp_path / "m").predict(X).tolist() == [-1, -1, 1]
 
 
 def test_all_commands_use_the_threshold_of_an_unused_fifth(thresholds, tmp_path):
@@ -193,12 +221,14 @@ def model(tmp_path):
     return path
 
 
+ENDLESS = ("--solver", "pegasos", "--C", "100", "--tol", "1e-9", "--max-seconds", "600")
+
+
 def interrupted(*arguments):
     """Start a training that would not end, press Ctrl-C in it, and give the code and what was said."""
     command = [sys.executable, "-c", LOUD, "fit", *map(str, [*WORDS, *arguments])]
-    endless = ["--solver", "pegasos", "--C", "100", "--tol", "1e-9", "--max-seconds", "600"]
     process = subprocess.Popen(
-        [*command, *endless],
+        [*command, *ENDLESS],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -215,8 +245,28 @@ def interrupted(*arguments):
 
 @posix_only
 class TestControlC:
-    def test_a_good_model_is_not_replaced_by_half_of_one(self, rows, model):
-        code, messages = interrupted(rows, "-o", model)
+    @pytest.mark.parametrize("in_process", [True, pytest.param(False, marks=pytest.mark.slow)])
+    def test_a_good_model_is_not_replaced_by_half_of_one(self, rows, model, monkeypatch, in_process):
+        if in_process:
+            begun, step = threading.Event(), Pegasos.step
+
+            def noted(self, objective, state):
+                step(self, objective, state)
+                begun.set()
+
+            def press():
+                if begun.wait(60):
+                    os.kill(os.getpid(), signal.SIGINT)
+
+            monkeypatch.setattr(Pegasos, "step", noted)
+            presser = threading.Thread(target=press)
+            presser.start()
+            result = run("fit", *WORDS, rows, "-o", model, *ENDLESS)
+            presser.join()
+            code, messages = result.exit_code, result.stderr
+            assert "Traceback" not in messages
+        else:
+            code, messages = interrupted(rows, "-o", model)
         assert code == 130
         assert "not saved: training was interrupted at the relative gap" in messages
         assert "Pass --max-seconds to save the model after this time." in messages

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from structinv.oracles.third_party import bind
 
 from ..certificates.cases import distance, fitted, made, margins_of
+from ..covering import slow_unless
 from ..oracles.cases import CASES, D, rows
 from ..oracles.random_edits import EDITS, beaten
 
@@ -36,11 +37,17 @@ def lowest_by_definition(case, model, x, label):
     return min(margins)
 
 
-@every_case
-def test_samples_of_every_oracle_stay_above_its_certificate(case):
-    # The oracle of the case "only_for" names the third label.
-    for n_classes in (3,) if case.name == "only_for" else (2, 3):
-        check_samples(case, n_classes)
+# The oracle of the case "only_for" names the third label.
+@pytest.mark.parametrize(
+    ("case", "n_classes"),
+    slow_unless(
+        lambda case, n_classes: case.name == "only_for" or n_classes == 2 + CASES.index(case) % 2,
+        [(case, k) for case in CASES for k in (2, 3) if (case.name, k) != ("only_for", 2)],
+    ),
+    ids=str,
+)
+def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
+    check_samples(case, n_classes)
 
 
 def check_samples(case, n_classes):
@@ -105,12 +112,17 @@ def attacked(kind, n_classes):
     return fitted(kind, X, y), X, y
 
 
-@every_case
-def test_the_attacked_margin_is_reached_at_the_worst_case_of_every_oracle(case):
-    for kind, n_classes in (("linear", 2), ("linear", 3), ("kernel", 2), ("kernel", 4)):
-        # The oracle of the case "only_for" names the third label.
-        if case.name == "only_for" and n_classes == 2:
-            continue
+# Cases have two classes or more where their samples above have not.
+@pytest.mark.parametrize(
+    ("case", "more"),
+    slow_unless(
+        lambda case, more: case.name == "only_for" or more == (CASES.index(case) % 2 == 0),
+        [(case, more) for case in CASES for more in (False, True) if more or case.name != "only_for"],
+    ),
+    ids=str,
+)
+def test_the_attacked_margin_is_reached_at_the_worst_case_of_every_oracle(case, more):
+    for kind, n_classes in (("linear", 3), ("kernel", 4)) if more else (("linear", 2), ("kernel", 2)):
         model, X, y = attacked(kind, n_classes)
         if kind == "linear" or has_list(case.oracle, X, y):
             assert distance(model, case.oracle, X, y) <= 1.0

@@ -29,7 +29,7 @@ from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
 from ..covering import each_once, pairs, slow_unless
-from ..kernels.problems import CACHES, KERNELS, features, over_members, problem, values_at_members
+from ..kernel_problems import CACHES, KERNELS, features, over_members, problem, values_at_members
 from ..optima import kernel_optimum as optimum
 from ..oracles.cases import D, Shrinkings
 from ..oracles.orbit_cases import ORBIT_CASE
@@ -60,6 +60,10 @@ def in_turn(at, solver):
 
     Oracles have one of their two settings in turns.
     """
+    name, setting, kernel = cases[at]
+    if (name, setting.name, kernel) == ("shrinkings", "multiclass-slack", "polynomial"):
+        # It takes ten times as long as the others.
+        return False
     if at >= len(cases) - 18 and (at - len(cases)) % 4 in (1, 2):
         return False
     return solver == "frank_wolfe" or (at + PLANES.index(solver)) % 8 == 0
@@ -106,7 +110,7 @@ def test_solutions_do_not_depend_on_the_cache(cache_mb, setting, solver):
 @pytest.mark.parametrize(
     ("solver", "cache_mb"),
     slow_unless(
-        lambda solver, cache_mb: cache_mb == CACHES[EXACT.index(solver) % len(CACHES)],
+        lambda solver, cache_mb: cache_mb == CACHES[(3, 2, 1, 0, 1)[EXACT.index(solver)]],
         [(solver, cache_mb) for solver in EXACT for cache_mb in CACHES],
     ),
 )
@@ -124,7 +128,7 @@ def test_two_terms_on_one_space_reach_their_optimum(cache_mb, solver):
         ],
     )
     best = two_terms_optimum()
-    solution = solve(this, REGISTRY[solver](), Gap(1e-7), random_state=0)
+    solution = solve(this, REGISTRY[solver](), Gap(5e-7), random_state=0)
     assert_brackets(solution, best)
     assert solution.status is Status.CONVERGED
     assert solution.primal == pytest.approx(best, rel=1e-6)

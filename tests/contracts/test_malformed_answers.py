@@ -30,9 +30,9 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize("portion", slow_unless(lambda portion: portion < 2, [(i,) for i in range(10)]))
+@pytest.mark.parametrize("portion", slow_unless(lambda portion: portion < 2, [(i,) for i in range(15)]))
 def test_damaged_answers_fit_or_raise_with_the_method(portion):
-    for seed in range(60 * portion, 60 * (portion + 1)):
+    for seed in range(40 * portion, 40 * (portion + 1)):
         run(draw(seed))
 
 

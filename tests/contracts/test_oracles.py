@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from structinv.oracles import (
@@ -126,22 +126,37 @@ numbers = st.floats(-3.0, 3.0, allow_nan=False, width=32).map(lambda t: round(t,
 vectors = st.lists(numbers, min_size=D, max_size=D).map(np.array)
 
 
+@pytest.mark.slow
 @every_case
-@settings(max_examples=8)
 @given(x=vectors, v=vectors, label=st.integers(0, 2), seed=st.integers(0, 99))
-def test_no_member_exceeds_the_support(case, x, v, label, seed):
-    bound = case.oracle.bind(x[None, :], np.array([label]))
-    answer = bound.support(ALL_ROWS, v[None, :], np.array([0]))
-    best = (answer.points @ v).item()
-    members = bound.sample(ALL_ROWS, 50, np.random.default_rng(seed))[0]
-    assert np.all(members @ v <= best + 1e-9 * (1.0 + abs(best)))
+def test_no_member_of_any_row_exceeds_the_support(case, x, v, label, seed):
+    check_members(case, x[None, :], v[None, :], np.array([label]), seed)
+
+
+@every_case
+def test_no_member_exceeds_the_support(case):
+    rng = np.random.default_rng(8)
+    # Halves have ties, and a third of the numbers are zero.
+    X, V = np.round(2 * rng.uniform(-3.0, 3.0, (2, 12, D))) / 2 * (rng.random((2, 12, D)) < 0.7)
+    X[:4], V[:4] = rng.uniform(-3.0, 3.0, (2, 4, D))
+    X[4], V[5], V[6] = 0.0, 0.0, X[6]
+    check_members(case, X, V, np.arange(12) % 3, 8)
+
+
+def check_members(case, X, V, labels, seed):
+    bound, each = case.oracle.bind(X, labels), np.arange(len(X))
+    answer = bound.support(ALL_ROWS, V, each)
+    best = row_dots(answer.points, V, each)
+    points, members = dense(answer.points), bound.sample(ALL_ROWS, 50, np.random.default_rng(seed))
+    assert np.all(np.einsum("nsd,nd->ns", members, V) <= (best + 1e-9 * (1.0 + abs(best)))[:, None])
     try:
-        assert bound.contains(0, answer.points[0])
-        assert bound.contains(0, x)
-        assert all(bound.contains(0, z) for z in members[:5])
-        if np.any(v != 0):
-            beyond = answer.points[0] + 1e-3 * v / np.linalg.norm(v)
-            assert not bound.contains(0, beyond)
+        for i, (x, v) in enumerate(zip(X, V, strict=True)):
+            assert bound.contains(i, points[i])
+            assert bound.contains(i, x)
+            assert all(bound.contains(i, z) for z in members[i, :5])
+            if np.any(v != 0):
+                beyond = points[i] + 1e-3 * v / np.linalg.norm(v)
+                assert not bound.contains(i, beyond)
     except NotImplementedError as error:
         assert "does not define contains" in str(error)  # noqa: PT017
 

@@ -54,8 +54,20 @@ from ..problems import (
 )
 
 PLANES = [name for name in EXACT if name != "frank_wolfe"]
+# Programs of these with three classes take several times as long as most.
+DEAR = (
+    "compose-linear", "discounted-fdrop", "discounted-fedit", "discounted-member", "discounted-only_for",
+    "fadd-some", "shared-or-budget", "trajectory",
+)  # fmt: skip
+
+
+def in_turn(case):
+    """The setting of a case in the default run."""
+    return SETTINGS[CASES.index(case) % (2 if case.name in DEAR else len(SETTINGS))]
+
+
 every = slow_unless(
-    lambda case, setting: setting is SETTINGS[CASES.index(case) % len(SETTINGS)],
+    lambda case, setting: setting is in_turn(case),
     [(case, setting) for case in CASES for setting in SETTINGS],
 )
 costly = [(CASE[name], COSTLY) for name in ("fscale", "ellipsoid", "discounted-box")]
@@ -67,11 +79,12 @@ def test_reaches_the_optimum(case, setting):
     best = optimum(case.name, setting.name)
     for sparse in (False, True)[: 1 + case.sparse]:
         assert_optimal(objective(case.oracle, setting, sparse=sparse), "frank_wolfe", best)
-    # Others see planes alone: half of the cases have one of them, in turns, and each meets all settings.
+    # Others see planes alone: half of the cases have one of them, in turns, and the others Pegasos.
     at = CASES.index(case) // 4 % (2 * len(PLANES))
     for name in PLANES[at : at + 1]:
         assert_optimal(objective(case.oracle, setting), name, best)
-    assert_pegasos_brackets(case, setting, best)
+    if at >= len(PLANES):
+        assert_pegasos_brackets(case, setting, best)
 
 
 def assert_pegasos_brackets(case, setting, best):
@@ -89,6 +102,7 @@ def test_every_solver_of_planes_reaches_the_optimum(case):
         setting = two_settings(case)[i % 2]
         best = optimum(case.name, setting.name)
         assert_optimal(objective(case.oracle, setting), name, best)
+    assert_pegasos_brackets(case, setting, best)
 
 
 def assert_optimal(problem, name, best):
@@ -122,7 +136,8 @@ CHAINS = [
     ("case", "rescaling", "name"),
     slow_unless(
         lambda case, rescaling, name: (
-            sorted(REGISTRY).index(name) % 3 == CHAINS.index((case, rescaling)) % 3
+            sorted(REGISTRY).index(name) % 5 == CHAINS.index((case, rescaling))
+            or (case, name) == ("fscale", "frank_wolfe")
         ),
         [(*chain, name) for chain in CHAINS for name in sorted(REGISTRY)],
     ),
@@ -285,10 +300,14 @@ HALF = Case(
     ids=str,
 )
 def test_an_oracle_of_a_users_own(case, setting, name):
-    where = SETTING[setting]
-    variables = Variables.of(where)
-    best = minimum(variables.norm + worst_losses(case, where, variables))
-    assert_solved(objective(case.oracle, where), name, best)
+    assert_solved(objective(case.oracle, SETTING[setting]), name, own_optimum(case.name, setting))
+
+
+@cache
+def own_optimum(case, setting):
+    variables = Variables.of(SETTING[setting])
+    losses = worst_losses({"mirror": MIRROR, "half": HALF}[case], SETTING[setting], variables)
+    return minimum(variables.norm + losses)
 
 
 class Coarse(InvarianceOracle):

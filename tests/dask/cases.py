@@ -71,7 +71,8 @@ def delayed_labels(y, cuts):
 
 
 def model_on(client, oracle=None, **parameters):
-    return DaskInvariantLinearSVC(oracle, client=client, **{"C": 1e-3, "random_state": 0, **parameters})
+    given = {"C": 1e-3, "tol": 1e-2, "random_state": 0, **parameters}
+    return DaskInvariantLinearSVC(oracle, client=client, **given)
 
 
 def raises(client, message, *given, error=ValueError, **parameters):

@@ -31,7 +31,7 @@ def test_bounds_hold_the_optimum_of_all_rows_together(client, oracle, solver):
     X, y = mails()
     X = X.toarray()
     optimum = InvariantLinearSVC(oracle, C=1e-3, tol=1e-5, random_state=0).fit(X, y)
-    rows, labels = da.from_array(X, chunks=(100, 40)), da.from_array(y, chunks=100)
+    rows, labels = da.from_array(X, chunks=((150, 250), 40)), da.from_array(y, chunks=((150, 250),))
     found = model_on(client, oracle, solver=solver).fit(rows, labels)
     check_bounds(found, optimum)
     check_released(client)
@@ -65,7 +65,8 @@ def test_regression(client):
     weights = rng.uniform(size=300)
     optimum = InvariantLinearSVR(Box(0.02), C=0.01, tol=1e-5, random_state=0).fit(X, y, weights)
     given = [da.from_array(each, chunks=100) for each in (X, y, weights)]
-    found = DaskInvariantLinearSVR(Box(0.02), C=0.01, client=client, random_state=0).fit(*given)
+    found = DaskInvariantLinearSVR(Box(0.02), C=0.01, tol=1e-2, client=client, random_state=0)
+    found.fit(*given)
     check_bounds(found, optimum)
     assert found.target_mean_ == pytest.approx(optimum.target_mean_)
     assert found.score(*given) == pytest.approx(found.to_local().score(X, y, weights))
@@ -85,7 +86,7 @@ def fitted(client):
     )
 
 
-@pytest.mark.parametrize("chunks", [100, (50, 350)])
+@pytest.mark.parametrize("chunks", [pytest.param(100, marks=pytest.mark.slow), (50, 350)])
 def test_answers_are_those_of_the_local_estimator(client, fitted, chunks):
     X, y = mails()
     X, local = X.toarray(), fitted.to_local()
@@ -135,12 +136,12 @@ def test_a_search_fits_rows_in_memory():
 
 def test_a_warm_start_goes_on_from_the_weights(client):
     X, y = mails()
-    model = model_on(client, FDrop(3), warm_start=True, tol=1e-2)
+    model = model_on(client, FDrop(3), warm_start=True, tol=0.1)
     blocks = blocks_of(X, y, [150, 250])
     first = model.fit(blocks).solution_
-    again = model.set_params(tol=1e-3).fit(blocks).solution_
+    again = model.set_params(tol=1e-2).fit(blocks).solution_
     assert again.history[0].primal <= first.primal * (1 + 1e-9)
-    assert again.relative_gap <= 1e-3
+    assert again.relative_gap <= 1e-2
     other = model.set_params(C=1e-4).fit(blocks)
     check_bounds(other, InvariantLinearSVC(FDrop(3), C=1e-4, tol=1e-5, random_state=0).fit(X, y))
 
@@ -156,13 +157,15 @@ def test_the_same_seed_and_partitions_give_the_same_bits(monkeypatch, client):
     assert first.solution_.dual == second.solution_.dual
 
 
-@pytest.mark.parametrize("cuts", [[400, 0], [1, 399], [0, 0, 200, 200]])
+@pytest.mark.parametrize(
+    "cuts", [pytest.param([400, 0], marks=pytest.mark.slow), [1, 399], [0, 0, 200, 200]]
+)
 def test_the_cut_does_not_change_the_optimum(client, cuts):
     X, y = mails()
     check_bounds(model_on(client).fit(blocks_of(X, y, cuts)), optimum())
 
 
-@pytest.mark.parametrize("oracle", [None, FDrop(3)], ids=str)
+@pytest.mark.parametrize("oracle", [pytest.param(None, marks=pytest.mark.slow), FDrop(3)], ids=str)
 def test_sparse_partitions_may_lack_features_at_the_end(client, oracle):
     X, y = mails()
     X = sp.csr_matrix(X.toarray() * ((np.arange(400) >= 150)[:, None] | (np.arange(D) < 80)))
@@ -201,7 +204,7 @@ def test_a_partition_may_have_weights_of_zero_only(client, regression):
     )
     optimum = local(Box(0.02), C=0.1, tol=1e-5, random_state=0).fit(X, y, weights)
     given = [da.from_array(each, chunks=30) for each in (X, y, weights)]
-    found = kind(Box(0.02), C=0.1, client=client, random_state=0).fit(*given)
+    found = kind(Box(0.02), C=0.1, tol=1e-2, client=client, random_state=0).fit(*given)
     check_bounds(found, optimum)
     assert found.score(*given) == pytest.approx(found.to_local().score(X, y, weights))
     nothing = da.zeros(90, chunks=30)
@@ -210,7 +213,9 @@ def test_a_partition_may_have_weights_of_zero_only(client, regression):
             call(*given[:2], nothing)
 
 
-@pytest.mark.parametrize("kind", ["str", "category", "string[pyarrow]", "object"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("str", marks=pytest.mark.slow), "category", "string[pyarrow]", "object"]
+)
 def test_data_frames_with_labels_of_many_kinds(client, kind):
     if "pyarrow" in kind:
         pytest.importorskip("pyarrow")
@@ -219,7 +224,7 @@ def test_data_frames_with_labels_of_many_kinds(client, kind):
     labels = pd.Series(y, name="label").astype(kind)
     # Divisions that do not follow the rows.
     table.index = labels.index = np.random.default_rng(0).permutation(400)
-    whole = dd.from_pandas(table.assign(label=labels), npartitions=3, sort=False)
+    whole = dd.from_pandas(table.assign(label=labels), npartitions=2, sort=False)
     found = model_on(client, FDrop(3), tol=0.1).fit(whole.drop(columns="label"), whole["label"])
     assert sorted(found.classes_.tolist()) == ["ham", "spam"]
     assert found.feature_names_in_.tolist() == list(table.columns)

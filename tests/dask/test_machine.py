@@ -87,9 +87,9 @@ def plain(client):
 @pytest.mark.parametrize(
     ("form", "kind"),
     [
-        ("array", np.float32),
+        pytest.param("array", np.float32, marks=pytest.mark.slow),
         ("array", np.int64),
-        ("sparse", np.float64),
+        pytest.param("sparse", np.float64, marks=pytest.mark.slow),
         ("sparse", np.float32),
         ("frame", np.int64),
         ("list", np.float32),

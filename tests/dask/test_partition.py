@@ -92,8 +92,10 @@ def test_rows_and_labels_of_other_indices(client, model):
     ):
         with pytest.raises(ValueError, match=message):
             ask()
-    with pytest.raises(ValueError, match="partition 0: sample_weight must have the same index as X"):
-        model.fit(parts, [delayed(Y[:20])] * 2, [delayed(weights[:20]), delayed(weights[20:])])
+    weights = [delayed(weights[:20]), delayed(weights[20:])]
+    for same in ([delayed(Y[:20])] * 2, [delayed(right[1][:20]), delayed(right[1][20:])]):
+        with pytest.raises(ValueError, match="partition 0: sample_weight must have the same index as X"):
+            model.fit(parts, same, weights)
     # Arrays have an order, and no index.
     model.fit(parts, [delayed(Y[:20]), delayed(Y[:20])])
 

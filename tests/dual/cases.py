@@ -35,8 +35,8 @@ from structinv.structures.classes import Regression
 from structinv.terms import Objective, WorstCase
 from structinv.terms.worst_case import WorstMargin
 
-from ..kernels import problems as kernel_problems
-from ..kernels.problems import KERNELS, features
+from .. import kernel_problems
+from ..kernel_problems import KERNELS, features
 from ..optima import kernel_optimum, margin_optimum, once, optimum
 from ..oracles.cases import D
 from ..oracles.orbit_cases import ORBIT_CASE, ORBIT_CASES
@@ -101,13 +101,13 @@ def edit_optimum(oracle, loss="hinge", intercept=True, weights=0.3):
 
 
 N_LABELS, N_FEATURES = 3, 4
-LENGTHS = (3, 1, 2, 3)
+LENGTHS = (3, 1, 2, 2)
 SEQUENCE_WEIGHTS = np.array([0.5, 0.2, 0.4, 0.3])
 
 
 def sequence_rows(unseen=False):
     """Rows and labels; one that allows all masks here, as no 0 is followed by a 2, nor a 2 by a 2."""
-    y = np.array([0, 1, 2, 2, 1, 0, 0, 1, 1])
+    y = np.array([0, 1, 2, 2, 1, 0, 0, 1])
     y = np.minimum(y, 1) if unseen else y
     rng = np.random.default_rng(0)
     means = rng.standard_normal((N_LABELS, N_FEATURES))

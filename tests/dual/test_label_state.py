@@ -107,6 +107,18 @@ def test_rows_of_many_labels_find_room_and_few_labels_are_left_out_rightly(name)
     assert found.dual <= planes.primal * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("name", ["fdrop", "fscale", "fscale-up"])
+def test_pools_that_grow_keep_all_variables(name):
+    this = problem(CASES[name], n=600, d=20, n_labels=20)
+    state, f = swept(this)
+    assert state.deviations.words.size > state_of(this).deviations.words.size
+    np.testing.assert_allclose(state.combination(), f, atol=1e-11)
+    again = state_of(this)
+    again.start(state.arrays(), f)
+    np.testing.assert_allclose(again.combination(), f, atol=1e-11)
+    assert again.offset == pytest.approx(state.offset, rel=1e-12)
+
+
 def test_two_classes_and_slack_rescaling_have_their_own_states():
     assert not isinstance(state_of(objective(FDrop(1), SETTING["multiclass-slack"])), LabelState)
     assert isinstance(state_of(objective(FDrop(1), SETTING["binary"])), WordState)

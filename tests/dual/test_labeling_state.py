@@ -19,8 +19,8 @@ from structinv.structures import Decoding, Structure
 from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 
-from ..covering import each_once, one_in
-from ..kernels.problems import KERNELS
+from ..covering import each_once, slow_unless
+from ..kernel_problems import KERNELS
 from ..oracles.cases import D
 from ..oracles.orbit_cases import ORBIT_CASE
 from ..problems import EXACT, LABELS, assert_brackets, chain_rows
@@ -32,13 +32,19 @@ CASES = ["identity", "union", "only_for-union", "discounted"]
 every_case = pytest.mark.parametrize("name", CASES)
 
 
+def of_a_polynomial(solver, tol):
+    """One case by default, as each needs an optimum of its own."""
+    cases = [(name, solver, "polynomial", tol) for name in CASES]
+    return slow_unless(lambda name, *_: name == "union", cases)
+
+
 # In few dimensions, as those of the polynomial, Frank-Wolfe is slow to high accuracy.
 @pytest.mark.parametrize(
     ("name", "solver", "kernel", "tol"),
     [
         *each_once(CASES, EXACT, ["gaussian"], [1e-6]),
-        *each_once(CASES, ["svmstruct"], ["polynomial"], [1e-6]),
-        *each_once(CASES, ["frank_wolfe"], ["polynomial"], [2e-4]),
+        *of_a_polynomial("svmstruct", 1e-6),
+        *of_a_polynomial("frank_wolfe", 2e-4),
     ],
 )
 def test_every_solver_reaches_the_optimum(name, solver, kernel, tol):
@@ -122,7 +128,9 @@ def agreeing(oracle_name, cache_mb=100.0):
     return Objective(space, [WorstCase(X, y, oracle, Agreeing(), 4.0 * weights, layout=LAYOUT)])
 
 
-@pytest.mark.parametrize("name", one_in(2, CASES))
+@pytest.mark.parametrize(
+    "name", slow_unless(lambda name: name == "only_for-union", [(name,) for name in CASES])
+)
 def test_other_structures_find_the_same_optimum_by_planes(name):
     this = agreeing(name)
     assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), LabelingState)
@@ -151,19 +159,19 @@ def test_the_state_is_consistent_after_every_sweep(name):
 @pytest.mark.parametrize("solver", ["frank_wolfe", "svmstruct", "bmrm"])
 def test_solutions_start_their_problem_again(solver):
     first = problem("only_for-union", KERNELS["gaussian"])
-    cold = solve(first, REGISTRY[solver](), Gap(1e-5), random_state=0)
+    cold = solve(first, REGISTRY[solver](), Gap(1e-4), random_state=0)
     for start in (cold, pickle.loads(pickle.dumps(cold)), compacted(first.space, cold)[1]):
         this = first if start is cold else problem("only_for-union", KERNELS["gaussian"])
-        warm = solve(this, REGISTRY[solver](), Gap(1e-5), warm_start=start, random_state=0)
+        warm = solve(this, REGISTRY[solver](), Gap(1e-4), warm_start=start, random_state=0)
         assert warm.iterations <= (0 if solver == "frank_wolfe" else 1 + cold.iterations)
         assert warm.primal == pytest.approx(cold.primal, rel=1e-4)
 
 
 def test_members_of_a_smaller_set_start_a_larger_one():
     fewer = problem("identity", KERNELS["gaussian"])
-    earlier = solve(fewer, FrankWolfe(), Gap(1e-5), random_state=0)
+    earlier = solve(fewer, FrankWolfe(), Gap(1e-3), random_state=0)
     this = problem("union", KERNELS["gaussian"])
-    solution = solve(this, FrankWolfe(), Gap(1e-6), warm_start=earlier, random_state=0)
+    solution = solve(this, FrankWolfe(), Gap(1e-4), warm_start=earlier, random_state=0)
     assert_brackets(solution, optimum("union", "gaussian"))
     assert solution.history[0].dual > 0
 

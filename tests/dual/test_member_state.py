@@ -20,7 +20,7 @@ from structinv.structures.classes import Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 
-from ..kernels.problems import KERNELS
+from ..kernel_problems import KERNELS
 from ..oracles.cases import D, Shrinkings
 from ..oracles.orbit_cases import ORBIT_CASE
 from ..problems import SETTINGS
@@ -188,18 +188,18 @@ def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, column
 
 def test_what_the_cache_does_not_hold_is_computed_in_portions(monkeypatch):
     monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", 1)
-    monkeypatch.setattr(atoms, "VALUES_AT_ONCE", 2000)
+    monkeypatch.setattr(atoms, "VALUES_AT_ONCE", 1000)
     largest, whole = [0], AtomStore._fill_rows
 
     def watched(self, numbers, table):
         largest[0] = max(largest[0], table.size)
         whole(self, numbers, table)
 
-    this, _ = machine(n=200, cache_mb=200 * 3 * 8 / 1e6)
+    this, _ = machine(n=100, cache_mb=100 * 3 * 8 / 1e6)
     monkeypatch.setattr(AtomStore, "_fill_rows", watched)
     assert solve(this, FrankWolfe(), Gap(1e-4), random_state=0).status is Status.CONVERGED
     # A portion is full when its last row, of at most three atoms, goes beyond the limit.
-    assert largest[0] <= 2000 + 3 * 600
+    assert largest[0] <= 1000 + 3 * 300
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])

@@ -72,7 +72,7 @@ def slowly(made, image, shape):
 def test_features_are_those_of_the_formula(law, lengths):
     X = images()
     made = PatchOrbits(LAWS[law], 3, 2, n_components=5, lengths=lengths, random_state=0).fit(X)
-    found = made.transform(X[:3])
+    found = made.transform(X[:2])
     for row, image in zip(found, X, strict=False):
         np.testing.assert_allclose(row, slowly(made, image, ImageShape(7, 7)), atol=1e-9)
 

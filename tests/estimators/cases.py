@@ -207,7 +207,7 @@ def orbit_optimum(function, y, orbit, weight):
     """The least objective over all f in the span of the orbits, and f at all members."""
     import cvxpy as cp
 
-    from ..kernels.problems import over_members
+    from ..kernel_problems import over_members
 
     classes, codes = np.unique(y, return_inverse=True)
     n_outputs = 1 if len(classes) == 2 else len(classes)

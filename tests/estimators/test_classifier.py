@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.oracles import FDrop
+from structinv.oracles import Box, FDrop
 
 from .cases import check_refused
 
@@ -38,6 +38,17 @@ REFUSED = [
 @pytest.mark.parametrize(("params", "error", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_parameters_out_of_range_raise_with_their_name(params, error, message):
     check_refused(InvariantLinearSVC(**params), error, message, X, Y)
+
+
+def test_certificates_without_labels_are_for_perturbed_samples_of_all_classes():
+    model = InvariantLinearSVC(Box(0.2).only_for([1]), tol=0.1).fit(X, Y % 2)
+    found, distances = model.predict(X), np.abs(model.decision_function(X))
+    assert set(found) == {0, 1}
+    lost = 0.2 * np.abs(model.coef_).sum()
+    np.testing.assert_allclose(model.certify(X).margins, distances - lost, rtol=1e-9, atol=1e-12)
+    # With labels, only those of the given class are perturbed.
+    expected = distances - lost * (found == 1)
+    np.testing.assert_allclose(model.certify(X, found).margins, expected, rtol=1e-9, atol=1e-12)
 
 
 AFTERWARD = [

@@ -25,9 +25,9 @@ with_callbacks = pytest.mark.skipif(ProgressBar is None, reason="scikit-learn be
 
 def problem(n_classes=2):
     rng = np.random.default_rng(1)
-    y = np.arange(60) % n_classes
-    X = rng.normal(size=(60, 4))
-    X[np.arange(60), y] += 1.5
+    y = np.arange(40) % n_classes
+    X = rng.normal(size=(40, 4))
+    X[np.arange(40), y] += 1.5
     return X, y
 
 
@@ -69,7 +69,7 @@ def test_every_iteration_is_scored(name, n_classes):
 @with_callbacks
 def test_scores_are_weighted_as_the_fit_is():
     X, y = problem()
-    weights = np.where(np.arange(60) < 30, 1.0, 3.0)
+    weights = np.where(np.arange(40) < 20, 1.0, 3.0)
     monitor = ScoringMonitor(scoring="accuracy")
     model = clone(ESTIMATORS["linear"]).set_callbacks(monitor).fit(X, y, sample_weight=weights)
     _, last = scores_of(monitor.get_logs(), "accuracy")
@@ -89,7 +89,7 @@ def test_rows_are_scored_with_their_names():
 @with_callbacks
 def test_rows_without_a_label_are_not_scored():
     X, y = problem()
-    known = np.where(np.arange(60) < 10, y, -1)
+    known = np.where(np.arange(40) < 10, y, -1)
     monitor = ScoringMonitor(scoring="accuracy")
     model = clone(ESTIMATORS["representer"]).set_callbacks(monitor).fit(X, known)
     _, last = scores_of(monitor.get_logs(), "accuracy")

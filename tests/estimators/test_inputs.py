@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from .cases import Reversal
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 TURNS = Rotations(degrees=tuple(np.linspace(-30, 30, 60)))
-FEW = {"random_state": 0, "tol": 1e-2}
+FEW = {"random_state": 0, "tol": 5e-2}
 ESTIMATORS = {
     "linear": InvariantLinearSVC(**FEW),
     "linear, box": InvariantLinearSVC(Box(0.1), **FEW),
@@ -50,8 +51,13 @@ ESTIMATORS = {
 }
 
 
+@cache
+def all_digits():
+    return load_digits(return_X_y=True)
+
+
 def digits(name, n=200):
-    X, y = load_digits(return_X_y=True)
+    X, y = all_digits()
     y = (y[:n] > 4).astype(int)
     X = X[:n] / 16
     return (sp.csr_matrix(X) if "words" in name else X), y
@@ -82,7 +88,7 @@ def test_memory_of_second_derivatives_is_told_within_a_factor(cache_mb):
     X = np.random.default_rng(0).standard_normal((400, 3))
     curvatures = [SecondDerivative(0, j) for j in range(3)]
     model = RepresenterRegressor(
-        invariances=curvatures, solver="frank_wolfe", bias=False, max_seconds=1, cache_mb=cache_mb
+        invariances=curvatures, solver="frank_wolfe", bias=False, max_seconds=0.1, cache_mb=cache_mb
     )
     model.fit(X[:40], X[:40, 0])
     tracemalloc.start()
@@ -154,7 +160,8 @@ def test_kernels_keep_what_fits_where_all_does_not(monkeypatch):
     monkeypatch.setattr(resources, "free_memory", lambda: 1.2e6)
     with pytest.raises(MemoryError, match="decrease cache_mb"):
         InvariantSVC(TURNS, cache_mb=1000, **FEW).fit(X, y)
-    assert InvariantSVC(TURNS, cache_mb=5, **FEW).fit(X, y).solution_.relative_gap <= 1e-2
+    model = InvariantSVC(TURNS, cache_mb=5, random_state=0, tol=1e-2).fit(X, y)
+    assert model.solution_.relative_gap <= 1e-2
 
 
 RNG = np.random.default_rng(0)
@@ -204,6 +211,21 @@ def long_way(model, rows):
             return validate_data(model, rows, reset=False, **model._rows)
     except (TypeError, ValueError, UserWarning):
         return None
+
+
+def test_sparse_rows_with_repeated_entries_are_sums_and_stay_as_given():
+    # Each entry is the sum of two, and the columns of a row are in falling order.
+    values = np.stack([2 * X[:, ::-1], -X[:, ::-1]], axis=2).ravel()
+    columns, ends = np.tile([2, 2, 1, 1, 0, 0], 20), np.arange(0, 121, 6)
+    given = sp.csr_matrix((values, columns, ends), shape=(20, 3))
+    parts = {name: getattr(given, name).copy() for name in ("data", "indices", "indptr")}
+    plain = InvariantLinearSVC(**FEW).fit(sp.csr_matrix(X), y)
+    model = InvariantLinearSVC(**FEW).fit(given, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
+    margins = model.certify(given, y, oracle=FDrop(1)).margins
+    np.testing.assert_allclose(margins, plain.certify(X, y, oracle=FDrop(1)).margins, rtol=1e-9)
+    for name, expected in parts.items():
+        np.testing.assert_array_equal(getattr(given, name), expected)
 
 
 @pytest.fixture(scope="module", params=[InvariantLinearSVC, InvariantSVC])

@@ -72,7 +72,7 @@ def test_the_first_batch_has_a_whole_certificate():
 
 @pytest.mark.parametrize("oracle", [None, FDrop(1), Box(0.1)], ids=str)
 def test_it_comes_close_to_a_fit_on_all_rows(oracle):
-    X, y = counts(n=600)
+    X, y = counts(n=400)
     model = learn(streaming(oracle), X, y)
     fitted = streaming(oracle, max_seconds=60, tol=1e-2).fit(X, y)
     one_pass = streaming(oracle).partial_fit(X, y)

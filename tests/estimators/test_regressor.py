@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cache
 from itertools import product
 
 import cvxpy as cp
@@ -24,7 +26,7 @@ from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import UninformativeFitWarning
 
 from ..covering import pairs
-from ..kernels.problems import over_members
+from ..kernel_problems import over_members
 from ..oracles.orbit_cases import ORBIT_CASE
 from ..problems import minimum
 
@@ -166,6 +168,12 @@ def test_sparse_rows_have_the_bounds_of_dense_ones():
     np.testing.assert_array_equal(moved.toarray(), model.worst_case(X, y))
 
 
+@cache
+def fitted_in(dtype):
+    """A model of this precision, which no test changes."""
+    return InvariantLinearSVR(FDrop(2), tol=1.0).fit(np.eye(D, dtype=dtype), np.zeros(D))
+
+
 @given(
     st.lists(st.floats(-1e3, 1e3, width=32), min_size=2 * D, max_size=2 * D),
     st.floats(-1e6, 1e6, width=32),
@@ -175,8 +183,7 @@ def test_sparse_rows_have_the_bounds_of_dense_ones():
 def test_rounding_never_leaves_the_bounds(entries, constant, dtype):
     """Predictions of all corners, in the precision of the model, lie between the bounds."""
     x, coef = np.array(entries, dtype=dtype).reshape(2, D)
-    model = InvariantLinearSVR(FDrop(2), tol=1.0)
-    model.fit(np.eye(D, dtype=dtype), np.zeros(D))
+    model = copy(fitted_in(dtype))
     model.coef_, model.intercept_ = coef[None], np.array([constant], dtype=dtype)
     found = model.certify(x[None])
     predicted = model.predict(drops(2, x).astype(dtype)).astype(np.float64)
@@ -289,7 +296,7 @@ def test_wrong_parameters_are_refused_by_name(kind, parameters, error, message):
 )
 def test_warm_starts_are_sound(kind, solver, change):
     """What planes do not bound any more, a mean or a tube that has changed, is not taken over."""
-    X, y = numbers()
+    X, y = numbers(16)
     shared = {"solver": solver, "tol": 1e-5, "random_state": 0}
     weights = np.linspace(0.0, 2.0, len(y)) if "weights" in change else None
     parameters = {name: number for name, number in change.items() if name != "weights"}

@@ -39,7 +39,7 @@ def refitted(model, X, y, weights=None):
 @pytest.mark.parametrize("route", ROUTES)
 def test_leaving_one_out_is_fitting_again(route, intercept, weighted):
     n_targets = None if intercept == weighted else 2
-    X, y = numbers(n_targets=n_targets)
+    X, y = numbers(12, n_targets=n_targets)
     weights = np.linspace(0.2, 3.0, len(X)) if weighted else None
     model = OrbitRidge(Gaussian(1.5), alphas=ROUTES[route], fit_intercept=intercept)
     model.fit(X, y, weights)

@@ -46,7 +46,7 @@ VECTORIZERS = {
 
 
 UNSEEN, TRUTH = mails(40, seed=1)
-LONG = mails(60, seed=2, length=40)
+LONG = mails(30, seed=2, length=40)
 
 
 def fitted(*parameters, **more):
@@ -104,7 +104,9 @@ def test_the_optimum_is_that_over_all_edited_texts(words, most, weights, solver)
 
 @pytest.mark.parametrize(("words", "weights", "longest"), pairs(WORDS, list(VECTORIZERS), [1, 2]))
 def test_the_worst_text_has_the_margin_that_is_told(words, weights, longest):
-    model = fitted(words, 2, VECTORIZERS[weights](ngram_range=(1, longest)), tol=0.5, max_seconds=5)
+    vectorizer = VECTORIZERS[weights](ngram_range=(1, longest))
+    model = InvariantTextClassifier(words, 2, vectorizer, tol=0.5, max_seconds=5, random_state=0)
+    model.fit(TEXTS[:20], Y[:20])
     certificate = model.certify(UNSEEN, TRUTH)
     worst = model.worst_case(UNSEEN, TRUTH)
     reached = margins(model, worst, TRUTH)
@@ -139,12 +141,12 @@ def random_edit(rng, model, text, words, most):
 def test_no_random_edit_of_letters_turns_a_certified_text(words, weights, longest):
     rng = np.random.default_rng(longest)
     vectorizer = VECTORIZERS[weights](ngram_range=(1, longest))
-    model = InvariantTextClassifier(words, 1, vectorizer, tol=0.1, max_seconds=5)
+    model = InvariantTextClassifier(words, 1, vectorizer, tol=0.3, max_seconds=5)
     model.fit(*LONG)
     certificate = model.certify(UNSEEN)
     assert certificate.accuracy > 0
     predicted = model.predict(UNSEEN)
-    for _ in range(10):
+    for _ in range(6):
         edited = [random_edit(rng, model, text, words, 1) for text in UNSEEN]
         assert np.all((model.predict(edited) == predicted)[certificate.correct])
         assert np.all(margins(model, edited, predicted) >= certificate.margins)
@@ -160,8 +162,8 @@ def test_more_changes_certify_less_and_none_certifies_what_is_right():
 
 
 def test_a_warm_start_ends_at_the_same_optimum():
-    model = fitted("edit", 3, tol=1e-5, only_for="spam")
-    other = fitted("edit", 3, tol=1e-5, only_for="spam", solver="svmstruct")
+    model = fitted("edit", 3, tol=5e-5, only_for="spam")
+    other = fitted("edit", 3, tol=5e-5, only_for="spam", solver="svmstruct")
     assert model.solution_.primal == pytest.approx(other.solution_.primal, rel=1e-4)
     warm = clone(model).set_params(warm_start=True).fit(TEXTS, Y).set_params(C=2.0).fit(TEXTS, Y)
     fresh = clone(model).set_params(C=2.0).fit(TEXTS, Y)
@@ -418,8 +420,8 @@ def texts_of_odd_letters(n, seed):
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("edit", WORDS)
 def test_edits_next_to_odd_letters_stay_within_certificates(edit, binary):
-    texts = texts_of_odd_letters(60, seed=0)
-    y = np.arange(60) % 2
+    texts = texts_of_odd_letters(40, seed=0)
+    y = np.arange(40) % 2
     vectorizer = CountVectorizer(preprocessor=str.casefold, binary=binary)
     model = InvariantTextClassifier(edit, 1, vectorizer, C=10.0, random_state=0).fit(texts, y)
     with warnings.catch_warnings():

@@ -152,7 +152,7 @@ class TestRepresenters:
 
     def test_blocks_do_not_matter(self, system, full, monkeypatch):
         for module in (products_module, representers_module):
-            monkeypatch.setattr(module, "VALUES_AT_ONCE", 20)
+            monkeypatch.setattr(module, "VALUES_AT_ONCE", 140)
         c = np.random.default_rng(6).standard_normal(system.size)
         self.close(system.apply(c), full @ c)
         points = rows(7, seed=8)

@@ -185,7 +185,7 @@ def test_evaluate_prints_the_rates_for_all_kinds_of_edits(tmp_path):
     for path, (X, y) in ((train, texts()), (test, texts(seed=1))):
         records = [json.dumps({"text": text, "label": label}) for text, label in zip(X, y, strict=True)]
         path.write_text("\n".join(records))
-    options = ("--oracle", "drop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
+    options = ("--oracle", "drop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1, "--tol", 0.01)
     succeed("fit", train, *options, "-o", tmp_path / "m")
     out = succeed("evaluate", tmp_path / "m", test)
     model = structinv.load(tmp_path / "m")

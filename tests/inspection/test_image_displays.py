@@ -115,7 +115,7 @@ class TestWorstCases:
         np.testing.assert_allclose(display.margins, expected, rtol=1e-12)
 
     def test_captions_have_the_change_and_the_margins(self):
-        X, y = (each[:20] for each in load_digits(n_class=2, return_X_y=True))
+        X, y = (each[:12] for each in load_digits(n_class=2, return_X_y=True))
         model = InvariantSVC(Shifts(1), random_state=0).fit(X / 16, y)
         display = WorstCasesDisplay.from_estimator(model, X / 16, y)
         names = name_changes(model.oracle, X / 16, display.worst, y)
@@ -139,7 +139,9 @@ class TestWorstCases:
         assert len(lines) == 2
         assert " ".join(lines) == name
 
-    @pytest.mark.parametrize("count", [3, 6, 13])
+    @pytest.mark.parametrize(
+        "count", [6, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 13))]
+    )
     def test_many_images_stand_in_rows_of_six(self, count):
         display = WorstCasesDisplay(np.eye(64)[:count], np.eye(64)[:count], titles=["a"] * count).plot()
         assert display.axes_.shape == (2 * -(-count // 6), min(count, 6))

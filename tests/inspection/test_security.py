@@ -85,7 +85,7 @@ def test_rates_are_those_of_all_attacks(model, label, max_fpr):
 @pytest.mark.parametrize(
     ("inner", "label", "threshold"),
     [
-        (LogisticRegression(), "bad", 0.2),
+        pytest.param(LogisticRegression(), "bad", 0.2, marks=pytest.mark.slow),
         (LogisticRegression(), "good", 0.9),
         (MultinomialNB(), "bad", 0.9),
     ],
@@ -171,6 +171,8 @@ def test_print_and_plot_have_the_same_words():
         ({"models": []}, TypeError, "models must be a mapping"),
         ({"models": {}}, ValueError, "models must contain at least one classifier"),
         ({"oracle": Box(1.0)}, ValueError, "edits that can be counted"),
+        ({"oracle": FAdd(1).discounted(0.5)}, ValueError, "edits that can be counted"),
+        ({"oracle": Protected(FAdd(1).discounted(0.5), [5])}, ValueError, "edits that can be counted"),
         ({"oracle": FAdd}, TypeError, "oracle must be an InvarianceOracle"),
         ({"n_changes": []}, ValueError, "n_changes must contain"),
         ({"n_changes": 5}, TypeError, "n_changes must be a list of integers, got 5: pass [5]"),

@@ -66,6 +66,19 @@ def test_blurred_kernels_are_averages(kernel):
         np.testing.assert_allclose(found.matrix(X, Y), expected, rtol=1e-8, atol=1e-10)
 
 
+LAWS = [Gaussian(0.8), Laplacian(1.3), *(Matern(0.8, nu) for nu in (0.5, 1.5, 2.5, np.inf))]
+
+
+@pytest.mark.parametrize("kernel", LAWS, ids=repr)
+def test_kernels_are_means_of_cosines_over_their_frequencies(kernel):
+    law = kernel.spectral_law()
+    X = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 1.0], [0.7, -0.9], [1.0, 1.5]])
+    uniforms = np.random.default_rng(0).random((30_000, law.n_uniforms(2)))
+    waves = law.frequencies(uniforms, 2)
+    found = np.mean(np.cos(waves @ X.T), axis=0)
+    np.testing.assert_allclose(found, kernel.matrix(X, X[:1])[:, 0], atol=0.015)
+
+
 def test_kernels_without_a_closed_form_are_not_blurred():
     for kernel in (
         Matern(),

@@ -23,6 +23,8 @@ def spans(labels):
 def test_scores_agree_with_sets_of_spans(pairs):
     truth, guess = ([[pair[k] for pair in row] for row in pairs] for k in (0, 1))
     scores = span_scores(truth, guess)
+    types = {span[0] for rows in (truth, guess) for row in rows for span in spans(row)}
+    assert list(scores) == [*sorted(types), "all"]
     for name, one in scores.items():
         wanted, found = (
             {(i, *span) for i, row in enumerate(rows) for span in spans(row) if name in ("all", span[0])}

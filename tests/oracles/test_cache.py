@@ -69,6 +69,15 @@ def test_maps_are_computed_once_per_bind(name, made):
     assert len(made) == n_parts
 
 
+@pytest.fixture
+def few_objects():
+    """What was there before the test is not looked at by the garbage collection, which is fast then."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_computes_maps_once_and_the_model_frees_them(name, made, monkeypatch):
     looks = []

@@ -80,6 +80,17 @@ def test_scores_of_one_member_follow_the_rows():
         close(part.scores(ALL_ROWS, V), (Z[:, ORDERS[1]] @ V.T)[:, None])
 
 
+@pytest.mark.parametrize("oracle", [reorderings, reorderings @ reorderings])
+def test_scores_follow_directions_that_are_changed_in_place(oracle):
+    X, _ = rows()
+    V, part = np.random.default_rng(0).standard_normal((2, D)), oracle.changes(X)
+    members = part.members()
+    for factor in (1.0, -1.0, np.arange(D)):
+        # Solvers may write the weights of all iterations to one array.
+        V *= factor
+        close(part.scores(ALL_ROWS, V), members @ V.T)
+
+
 class TestDifferences:
     def test_mostly_distinct_differences_are_not_used(self):
         drawn = averaged(Permutations((6, 1), noise=np.inf), 6, n_draws=8)

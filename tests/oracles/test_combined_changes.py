@@ -40,7 +40,7 @@ class TestCombinations:
 
     def test_drawn_compositions_of_unions_are_independent(self):
         turn, mirror = Weighted(Rotations((90,)), [0, 1]), Weighted(Flip(), [0, 1])
-        size, x = 1500, np.arange(1.0, 10.0)[None]
+        size, x = 600, np.arange(1.0, 10.0)[None]
         either = (turn | Identity()) @ (mirror | Identity())
         parts = [averaged(oracle, 9).on(x).members()[0, 0] for oracle in (turn @ mirror, turn, mirror)]
         for oracle in (either, Shared(either), Identity() @ either, either @ Identity()):

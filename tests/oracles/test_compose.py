@@ -75,6 +75,14 @@ class TestCompose:
             best = [(members[:, :, order] @ v).max(axis=1) for order in (np.s_[:], np.s_[::-1])]
             assert np.all(answer.upper >= np.max(best, axis=0) - 1e-12)
 
+    def test_draws_have_the_label_of_their_row(self):
+        X, y = rows()
+        for part in (ALL_ROWS, np.array([2, 0, 4])):
+            bound = (Box(1.0).only_for(1) @ Reorderings([range(D)])).bind(X, y)
+            draws = bound.sample(part, 3, np.random.default_rng(0))
+            unmoved = np.all(draws == X[part, None], axis=2)
+            np.testing.assert_array_equal(unmoved, np.tile(y[part, None] != 1, 3))
+
     def test_compositions_of_graded_parts_raise(self):
         X, _ = rows()
         graded = FDrop(1).discounted(0.5)

@@ -261,7 +261,7 @@ def test_correct_oracles_pass(oracle):
     ids=[*FAULTS, "remembers", "changes parameters", "not picklable", "orbit misses answer"],
 )
 def test_planted_faults_are_found(oracle, message):
-    for seed in range(3):
+    for seed in range(2):
         X, y = rows(seed)
         with pytest.raises(CheckError, match=message):
             check_oracle(oracle, X, y, random_state=seed)

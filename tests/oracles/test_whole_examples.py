@@ -51,17 +51,23 @@ def best(name: str) -> float:
     return optimum(CASE[name])
 
 
-# Solvers other than FrankWolfe see planes alone: each case has one of them in turns.
+def in_turns(case, solver):
+    """Solvers other than FrankWolfe see planes alone: every other case has one of them in turns.
+
+    The order of the grades and labels of a budget does not change the problem.
+    """
+    if solver is FRANK_WOLFE:
+        return case.name != "budget-graded-only_for"
+    return JOINT.index(case) % 4 == 2 * PLANES.index(solver)
+
+
 @pytest.mark.parametrize(
     ("case", "solver"),
-    slow_unless(
-        lambda case, solver: solver in (FRANK_WOLFE, PLANES[JOINT.index(case) % 2]),
-        [(case, solver) for case in JOINT for solver in (FRANK_WOLFE, *PLANES)],
-    ),
+    slow_unless(in_turns, [(case, solver) for case in JOINT for solver in (FRANK_WOLFE, *PLANES)]),
     ids=str,
 )
 def test_training_reaches_the_optimum_over_labelings_and_changes(case, solver):
-    found = solve(objective(case), solver, Gap(1e-7), random_state=0)
+    found = solve(objective(case), solver, Gap(5e-7), random_state=0)
     assert found.status is Status.CONVERGED
     assert found.primal == pytest.approx(best(case.name), rel=1e-6)
     assert found.dual == pytest.approx(best(case.name), rel=1e-6)
@@ -71,7 +77,7 @@ def test_training_reaches_the_optimum_over_labelings_and_changes(case, solver):
 def test_a_stream_of_examples_brackets_the_optimum():
     for case in JOINT:
         with told(case):
-            found = solve(objective(case), Pegasos(), Gap(0.2), random_state=0)
+            found = solve(objective(case), Pegasos(), Gap(0.5), random_state=0)
             assert_brackets(found, best(case.name))
             assert np.isfinite(found.gap)
 
@@ -84,7 +90,7 @@ def test_a_stream_of_examples_brackets_the_optimum():
 def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_mb):
     terms = objective(case).terms
     space = KernelSpace(Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_pairwise=N_PAIRWISE)
-    found = solve(Objective(space, terms), FrankWolfe(), Gap(1e-6), random_state=0)
+    found = solve(Objective(space, terms), FrankWolfe(), Gap(8e-6), random_state=0)
     assert found.primal == pytest.approx(best(case.name), rel=1e-5)
     assert_brackets(found, best(case.name))
 
@@ -104,7 +110,7 @@ SHIFTS = Shifts(1, shape=(1, N_FEATURES), fill="nearest")
 ORACLES = [Shared(SHIFTS), Budget(FDrop(2)), Shared(SHIFTS) | Budget(FDrop(1))]
 
 
-def data(seed=0, n=30):
+def data(seed=0, n=20):
     rng = np.random.default_rng(seed)
     # A bump for each label, which stays apart from the others when it is shifted by one place.
     means = 3.0 * np.eye(N_FEATURES)[1::3]

@@ -20,7 +20,7 @@ from structinv.oracles import Flip, Rotations, Shifts
 from ..estimators.cases import SHAPE
 from ..estimators.cases import WRAPPED as SHIFTS
 from ..estimators.cases import orbit_optimum as optimum
-from ..kernels.problems import over_members
+from ..kernel_problems import over_members
 from ..margins import lowest_margins
 from ..problems import strokes
 

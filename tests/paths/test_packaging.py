@@ -18,6 +18,22 @@ def read(path):
     return (ROOT / path).read_text(encoding="utf-8")
 
 
+def test_tests_of_a_package_are_named_after_its_modules():
+    """Contracts of all classes and paths through several packages are in two folders of their own."""
+    tests = ROOT / "tests"
+    found = [path.relative_to(tests) for path in tests.rglob("test_*.py")]
+    assert len(found) > 100
+    others = [path for path in found if path.parts[0] not in ("contracts", "paths")]
+    assert [path for path in others if not any(map(Path.is_file, modules_of(path)))] == []
+
+
+def modules_of(path):
+    """Modules that a file may test: ``test_loop_interrupts.py`` belongs to ``loop.py``."""
+    words = path.stem.split("_")[1:]
+    names = ["_".join(words[: number + 1]) for number in range(len(words))]
+    return [PACKAGE / path.parent / f"{name}.py" for name in names]
+
+
 HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas", "sklearn.cluster")
 # Parts of scikit-learn that few fits need.
 HEAVY += ("sklearn.decomposition", "sklearn.feature_extraction", "sklearn.linear_model")

@@ -104,10 +104,14 @@ def test_forked_after_a_fit(name, forked):
     assert_same(fitted_there, name)
 
 
-@pytest.fixture(scope="module")
-def in_workers():
+@pytest.fixture(
+    scope="module",
+    # New processes, and copies of this one, which have imported all.
+    params=[pytest.param("loky", marks=pytest.mark.slow), "multiprocessing"],
+)
+def in_workers(request):
     cases = [CASE[name] for name in NAMES]
-    with parallel_config(backend="loky", n_jobs=2):
+    with parallel_config(backend=request.param, n_jobs=2):
         fits = [delayed(clone(case.estimator).fit)(case.X, case.y) for case in cases]
         models = Parallel()(fits)
         guesses = [delayed(model.predict)(case.X) for model, case in zip(models, cases, strict=True)]
@@ -115,6 +119,7 @@ def in_workers():
     return dict(zip(NAMES, zip(models, predictions, strict=True), strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_in_two_workers(name, in_workers):
     model, predictions = in_workers[name]

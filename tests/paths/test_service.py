@@ -160,7 +160,7 @@ def test_the_third_service_returns_predictions_with_bounds(address_of_numbers):
     assert answer["lowest"] < answer["prediction"] < answer["highest"]
 
 
-@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 3.0], [1.0, float("nan")], ["a", 1.0], None])
-def test_the_third_service_refuses_other_rows(address_of_numbers, values):
-    with pytest.raises(urllib.error.HTTPError, match="422"):
-        posted(f"{address_of_numbers}/predict", {"values": values})
+def test_the_third_service_refuses_other_rows(address_of_numbers):
+    for values in ([], [1.0], [1.0, 2.0, 3.0], [1.0, float("nan")], ["a", 1.0], None):
+        with pytest.raises(urllib.error.HTTPError, match="422"):
+            posted(f"{address_of_numbers}/predict", {"values": values})

@@ -30,7 +30,13 @@ NAMES = [
 
 
 @pytest.mark.parametrize("C", [0.1, pytest.param(2.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.endswith(("degree 1", "degree 3")) else ())
+        for name in NAMES
+    ],
+)
 def test_optima_are_those_of_the_programs(cases, name, C):
     X, signs = cases.rows_of(24, (3, 8))
     problem = {each.name: each for each in cases.problems(X, signs, C, (1, 2, 3, 4))}[name]

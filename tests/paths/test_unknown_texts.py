@@ -100,8 +100,17 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("model", ["texts", "pipeline"])
-@pytest.mark.parametrize("command", [("evaluate",), ("predict", "--certify"), ("report",)])
+@pytest.mark.parametrize(
+    ("model", "command"),
+    [
+        ("texts", ("evaluate",)),
+        ("pipeline", ("predict", "--certify")),
+        ("texts", ("report",)),
+        pytest.param("pipeline", ("evaluate",), marks=pytest.mark.slow),
+        pytest.param("texts", ("predict", "--certify"), marks=pytest.mark.slow),
+        pytest.param("pipeline", ("report",), marks=pytest.mark.slow),
+    ],
+)
 def test_the_commands_name_texts_without_a_known_word(folder, tmp_path, model, command):
     name, *options = command
     options += ["-o", tmp_path / "report"] if name == "report" else []

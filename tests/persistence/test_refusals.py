@@ -230,10 +230,22 @@ class TestRefusals:
         node = {"__module__": "scipy.sparse._csr", "__class__": "csr_matrix", "__loader__": loader}
         assert "contains a csr_matrix in parts" in self.planted(path, **node)
 
-    def test_sparse_matrices_have_valid_indices(self, path):
+    @pytest.mark.parametrize(
+        "held",
+        [
+            lambda X: X,
+            lambda X: [1, X],
+            lambda X: (sp.csr_matrix(np.eye(3)), X),
+            lambda X: {"a": [{"b": X}]},
+            lambda X: StandIn.of("dict", [1], [X]),
+            lambda X: Own(size=[X]),
+        ],
+        ids=["alone", "list", "tuple", "dict", "stand-in", "oracle"],
+    )
+    def test_sparse_matrices_have_valid_indices(self, path, held):
         X = sp.csr_matrix(np.eye(3))
         X.indices[1] = 2_000_000_000
-        path.write_bytes(with_page_of(path, skops.io.dumps(X)))
+        path.write_bytes(with_page_of(path, skops.io.dumps(held(X))))
         assert "is a damaged model file: ValueError: a matrix must have" in self.refusal(path)
 
 

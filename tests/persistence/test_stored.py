@@ -75,6 +75,8 @@ def test_objects_that_skops_does_not_restore_are_refused(path, value, name):
         np.array([f"word {k}" for k in range(20)], dtype=object).reshape(4, 5),
         {f"\u00e9{k}": k for k in range(20)},
         {True: 1.0, False: 2.0, None: 3.0},
+        # Keys of one type each, and strings beside an integer.
+        [{True: 1.0, False: 2.0}, {1: 1.0, 0: 2.0}, {2.5: 1.0}, {None: 1.0}, {"1": 1.0, 1: 2.0}],
         {(1, "a"): {2.5, None}},
         Fraction(1, 3),
         Color.RED,

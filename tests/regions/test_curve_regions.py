@@ -47,14 +47,14 @@ def test_lower_bounds_between_crossing_segments_hold_if_searches_end_early(kind)
     t = np.linspace(-1.0, 1.0, 101)
     sides = []
     for size in (0.3, 1.0):
-        centers, ways = rng.standard_normal((30, 2)), size * rng.standard_normal((30, 2))
+        centers, ways = rng.standard_normal((15, 2)), size * rng.standard_normal((15, 2))
         line = Trajectory(lambda X, ways=ways: ways[: len(X), None], 1, resolution=3)
         region = region_of(line, centers)
         if kind == "cover":
             # The search ends at the start.
             members = region.members
             region = CoverRegion(
-                np.arange(30.0)[:, None],
+                np.arange(15.0)[:, None],
                 members,
                 region.mesh,
                 lambda rows, numbers, score, members=members: members[rows[:, 0].astype(int), numbers],

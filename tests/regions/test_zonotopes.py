@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structinv.metrics import tangent_distance
-from structinv.oracles import Segment
+from structinv.oracles import InvarianceOracle, Segment
 from structinv.regions.inner_products import Stack
 from structinv.regions.zonotopes import AffineSubspaces, Zonotopes
 
@@ -22,6 +22,32 @@ def test_nearly_parallel_directions_are_distinguished(angle, dtype):
     assert bounds.lower[0, 0] <= expected * (1 + near)
     # Planes through the origin and both rows hold their difference.
     assert tangent_distance(Segment(0.5, 2.0), rows.astype(np.float64))[0, 1] < 1e-12
+
+
+class Planes(InvarianceOracle):
+    """The same tangents of all rows."""
+
+    def __init__(self, directions):
+        self.directions = directions
+
+    def support(self, X, V, assign, cost=None):
+        raise NotImplementedError
+
+    def tangents(self, X):
+        return np.tile(self.directions, (len(X), 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("angle", "expected"), [(1e-2, 4.0), (1e-4, 4.0), (4e-6, 4.0), (1e-6, 5.0), (0.0, 5.0)]
+)
+def test_tangents_of_a_row_span_a_plane_down_to_the_documented_tolerance(angle, expected):
+    # Half of the angle is the smaller singular value, relative to the larger one.
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    directions = np.array([[2.0, 0.0, 0.0], [30.0, 30.0 * angle, 0.0]]) @ turn
+    X = np.array([[0.0, 0.0, 0.0], [7.0, 3.0, 4.0]]) @ turn
+    for sides in ("one", "two"):
+        found = tangent_distance(Planes(directions), X, sides=sides)
+        assert found[0, 1] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "offset", "rtol"), [("f4", 1e3, 1e-4), ("f8", 1e6, 1e-6)])

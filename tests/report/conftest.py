@@ -16,3 +16,13 @@ def pages(tmp_path_factory):
             return self[name]
 
     return Pages()
+
+
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Figures are drawn but not painted, which takes most of the time of a page."""
+
+    def savefig(figure, stream, **_):
+        stream.write("<svg ></svg>")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", savefig)

@@ -25,6 +25,7 @@ def test_limits_depend_on_the_oracle(pages):
     assert "Only samples with these labels are perturbed: a." in pages["only for"].texts["limits"]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_loose_bounds_are_counted(tmp_path):
     with pytest.warns(ConvergenceWarning):
         model, X, y = images(Rotations(interval=(-5, 5)), tol=0.5)

@@ -2,22 +2,37 @@
 
 from copy import deepcopy
 
+import numpy as np
 import pytest
 
 from structinv.oracles import Box
 
-from .cases import ATTACK, TEXTS, linear_images, pipeline, texts, written
+from .cases import ATTACK, CASES, TEXTS, linear_images, pipeline, texts, written
 
 # Small data have little to learn under an attack.
 pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("case", [texts, pipeline])
 def test_edited_words_are_marked(tmp_path, case):
     # All rows: many have equal margins.
     page = written(tmp_path, *case(), n_examples=len(TEXTS))
     assert {"del", "u"} & set(page.names)
     assert ATTACK.partition(">")[0] in page.texts["examples"]
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_effects_are_weights_times_mean_absolute_values_of_the_test_data(tmp_path):
+    model, X, y = CASES["box"]()
+    X, y = X[:15], y[:15]
+    # Most features are negative in some rows.
+    size = np.array([np.mean([abs(value) for value in column]) for column in X.T])
+    text = written(tmp_path, model, X, y, n_examples=0).texts["decisive"]
+    for label, weights in (("a", -model.coef_[0]), ("b", model.coef_[0])):
+        best = np.argsort(-weights * size)[:3]
+        effects = ", ".join(f"x{k} ({weights[k] * size[k]:.3g})" for k in best)
+        assert f"|{label}|{effects}" in text
 
 
 def test_images_are_shown_before_and_after(pages):
@@ -36,6 +51,7 @@ def test_a_given_shape_shows_images(tmp_path):
     assert len([tag for tag in page.names if tag == "image"]) == 4 + 3
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("case", [texts, pipeline])
 def test_long_texts_and_words_are_shortened(tmp_path, case):
     model, rows, labels = deepcopy(case())

@@ -8,10 +8,13 @@ import pytest
 from .cases import linear_images, mail, sentences, texts, written
 
 # Small data have little to learn under an attack.
-pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning"),
+    pytest.mark.usefixtures("unpainted"),
+]
 
 
-@pytest.mark.parametrize("case", [linear_images, texts, sentences])
+@pytest.mark.parametrize("case", [linear_images, pytest.param(texts, marks=pytest.mark.slow), sentences])
 def test_no_examples(tmp_path, case):
     page = written(tmp_path, *case(), n_examples=0)
     assert not {"h3", "del"} & set(page.names)
@@ -42,7 +45,10 @@ def test_misclassified_samples_are_counted_beside_the_examples(tmp_path, case):
     assert f"Misclassified without perturbations: {wrong}." in text
 
 
-@pytest.mark.parametrize(("case", "noun"), [(mail, "row"), (texts, "text"), (sentences, "sentence")])
+@pytest.mark.parametrize(
+    ("case", "noun"),
+    [(mail, "row"), pytest.param(texts, "text", marks=pytest.mark.slow), (sentences, "sentence")],
+)
 def test_one_sample_is_singular(tmp_path, case, noun):
     model, X, y = case()
     page = written(tmp_path, model, X[-1:], y[-1:])

@@ -71,7 +71,7 @@ def test_the_same_report_twice(tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     model, X, y = mail()
     for name in ("a", "b"):
-        report.write(tmp_path / name, model, X, y)
+        report.write(tmp_path / name, model, X[:20], y[:20])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert b"1970-01-02" in (tmp_path / "a").read_bytes()
 
@@ -209,12 +209,17 @@ def files(tmp_path_factory):
 
 
 RUNS = [
-    ("texts.model", "texts.jsonl"), ("pipeline.model", "texts.jsonl"), ("rows.model", "rows.svm"),
-    ("rows.model", "rows"), ("tags.model", "tags.conll"), ("images.model", "images.csv"),
-]  # fmt: skip
+    ("texts.model", "texts.jsonl"),
+    pytest.param("pipeline.model", "texts.jsonl", marks=pytest.mark.slow),
+    pytest.param("rows.model", "rows.svm", marks=pytest.mark.slow),  # as the tests below
+    ("rows.model", "rows"),
+    ("tags.model", "tags.conll"),
+    ("images.model", "images.csv"),
+]
 
 
 class TestCommandLine:
+    @pytest.mark.usefixtures("unpainted")
     @pytest.mark.parametrize(("model", "data"), RUNS)
     def test_reports_every_kind_of_file(self, files, tmp_path, model, data):
         result = run("report", files / model, files / data, "-o", tmp_path / "r.html", "--rows", 2)

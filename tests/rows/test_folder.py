@@ -80,8 +80,11 @@ def test_rows_left_out_of_a_block_are_checked_when_they_are_read(folder):
     indices.flush()
     rows = RowFolder(folder)
     rows.blocks([slice(0, 10), slice(11, 20)])
-    with pytest.raises(ValueError, match="row 10"):
-        rows.block(10, 11)
+    # Rows that were checked do not vouch for those beside them.
+    alone, before, after = slice(10, 11), slice(0, 5), slice(12, 20)
+    for cuts in ([alone], [before, alone], [alone, after], [slice(5, 15)]):
+        with pytest.raises(ValueError, match="row 10"):
+            rows.blocks(cuts)
 
 
 class TestHandles:

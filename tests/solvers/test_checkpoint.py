@@ -98,7 +98,7 @@ ORACLES = [
 def test_a_fit_continues_from_its_checkpoint(tmp_path, cut_short, solver, oracle, n_classes):
     X, y = counts(n_classes)
     path = tmp_path / "fit.npz"
-    parameters = {"C": 0.1, "solver": solver, "tol": 1e-2 if solver == "pegasos" else 1e-4}
+    parameters = {"C": 0.1, "solver": solver, "tol": 5e-2 if solver == "pegasos" else 1e-4}
     model = InvariantLinearSVC(oracle, random_state=0, **parameters)
     whole = model.fit(X, y).solution_
     model.set_params(checkpoint=path)
@@ -161,7 +161,7 @@ CASES = [(*each, 2 + i % 2) for i, each in enumerate(KERNEL_MACHINES)]
     ids=str,
 )
 def test_a_kernel_fit_continues_from_its_checkpoint(tmp_path, cut_short, machine, solver, n_classes):
-    X, y = counts(n_classes, n=30)
+    X, y = counts(n_classes, n=20)
     if getattr(machine, "kernel", None) == "precomputed":
         X = Gaussian(3.0).matrix(X, X)
     if isinstance(machine, RepresenterRegressor):

@@ -27,8 +27,8 @@ def test_rows_of_no_weight_make_no_atoms(solver):
 
 def test_within_epsilon_means_that_the_planes_found_are_used_up():
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((200, 5))
-    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(200) > 0, 1, -1)
+    X = rng.standard_normal((100, 5))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(100) > 0, 1, -1)
     this = Objective(KernelSpace(Gaussian(3.0), 5), [WorstCase(X, y, Turned(), Binary(), 100.0)])
     found = solve(this, SVMStruct(1e-3), Gap(1e-9) | Seconds(30), random_state=0)
     assert found.status is Status.WITHIN_PLANE_TOL

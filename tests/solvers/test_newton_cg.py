@@ -103,7 +103,7 @@ def test_a_gram_matrix_without_memory_is_refused_or_not_stored():
         RepresenterRegressor(Gaussian(1.0), **options, solver="cvxpy").fit(X, TARGETS)
 
 
-@pytest.mark.parametrize("nu", [1e8, 1e10, 1e12])
+@pytest.mark.parametrize("nu", [1e8, pytest.param(1e10, marks=pytest.mark.slow), 1e12])
 def test_forces_that_almost_cancel_give_a_valid_bound(nu):
     # Rows with each label, so that the constant -1 costs 48 and no function costs less than 47.9.
     rng = np.random.default_rng(0)

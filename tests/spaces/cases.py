@@ -20,7 +20,7 @@ from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.point_sums import PointSums
 from structinv.utils.matrices import ALL_ROWS
 
-from ..kernels.problems import CACHES
+from ..kernel_problems import CACHES
 from ..oracles.cases import Reorderings, Shrinkings
 
 D = 3

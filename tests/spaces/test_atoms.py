@@ -11,7 +11,7 @@ from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
 
-from ..kernels.problems import CACHES, every_cache, problem
+from ..kernel_problems import CACHES, every_cache, problem
 from ..oracles.cases import D, Reorderings, Shrinkings
 from ..oracles.orbit_cases import ORBIT_CASE
 from ..problems import EXACT, SETTING, N
@@ -31,6 +31,7 @@ def test_two_pools_share_a_space(cache_mb):
         keys = np.r_[other.keys(*np.divmod(there, 2)), model.key(here)]
         order = model.rng.permutation(8)
         rows, dense = model.rows_of(numbers[order], keys[order], [3, 1, 0, 4])
+        np.testing.assert_array_equal(space.points(keys[order]), model.points[numbers[order]])
         np.testing.assert_allclose(space.gram(rows, rows), model.products(dense, dense), atol=1e-12)
         model.assert_is(space.combine(rows, np.ones(4)), dense.sum(axis=0))
         model.assert_budget()

@@ -13,10 +13,13 @@ from structinv.spaces.kernel_tiles import (
     ROWS,
     expand,
     in_kernel_tiles,
+    kernel_rounding,
     output_rounding,
     wide_product,
 )
 from structinv.spaces.point_sums import PointSums
+from structinv.structures import Binary
+from structinv.structures.classes import Multiclass
 
 
 class Counted(Kernel):
@@ -100,6 +103,29 @@ def test_rounding_bound_includes_distances_that_cancel():
     errors = np.abs(space.values(f, points) - exact)
     assert errors.max() > 1e-3
     assert np.all(errors <= output_rounding(space.kernel, f, points[:, None]))
+
+
+@pytest.mark.parametrize(
+    ("structure", "sizes"), [(Binary(), [1.0]), (Multiclass(), [1e5, 1.0, 1.0])], ids=["two", "three"]
+)
+def test_rounding_bound_of_a_difference_includes_both_scores(structure, sizes):
+    rng = np.random.default_rng(0)
+    centers, points = (100.0 + rng.standard_normal((n, 5)).astype(np.float32) for n in (30, 20))
+    space = KernelSpace(FromProducts(), 5, len(sizes), cache_mb=0.0)
+    keys = space.atoms.add_points(centers, np.zeros((30, 2), dtype=int))
+    terms = PointSums(keys, sizes * rng.standard_normal((30, len(sizes))), np.array([0, 30]))
+    f = space.combine(terms, np.ones(1))
+    exact = Gaussian().matrix(points.astype(float), centers.astype(float)) @ terms.coefficients
+    errors = space.values(f, points) - exact
+    if len(sizes) == 1:
+        # The second label has the score f, the first has none.
+        errors = np.hstack([0.0 * errors, errors])
+    y = np.arange(20) % errors.shape[1]
+    competitors = structure.bind(y).competitors(np.arange(20))
+    differences = np.abs(errors - errors[np.arange(20), y][:, None])
+    for label in range(errors.shape[1]):
+        assert differences[y == label].max() > 1e-3
+    assert np.all(differences <= kernel_rounding(space.kernel, f, points[:, None], competitors))
 
 
 def test_kernel_that_is_not_thread_safe_gets_whole_rows():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,17 @@ def test_unsortable_labels_keep_their_order():
 def test_weights_of_positions_multiply_costs():
     labels = Sequence().bind(np.array([0, 1]), cost=[[0, 2], [3, 0]], position_weight=[0.5, 2.0])
     np.testing.assert_array_equal(labels.competitors().costs, [[0, 1], [6, 0]])
+
+
+@pytest.mark.parametrize("columns", ["abc", "bca", "cba"])
+@pytest.mark.parametrize("index", ["abc", "cab"])
+def test_costs_of_a_table_belong_to_the_classes_it_names(index, columns):
+    pandas = pytest.importorskip("pandas")
+    costs = {pair: float(place % 4 and place) for place, pair in enumerate(product("abc", repeat=2))}
+    given = [[costs[true, other] for other in columns] for true in index]
+    table = pandas.DataFrame(given, index=list(index), columns=list(columns))
+    found = Multiclass().bind(np.array(list("bca")), cost=table).competitors().costs
+    assert found.tolist() == [[costs[true, other] for other in "abc"] for true in "bca"]
 
 
 STARTS = "starts must increase from 0 to the number of rows"

@@ -312,12 +312,19 @@ def test_status_explains_loose_bounds():
     assert "lower tol of the structure" in found.advice
 
 
-@pytest.mark.parametrize("with_features", [False, True])
-def test_worst_cases_of_graphs_are_graphs(with_features):
+EDGE_FEATURES = {
+    "none": lambda edge: (),
+    "one": lambda edge: (edge[:, :1],),
+    "two": lambda edge: (edge,),
+    "two-constant": lambda edge: (np.ones_like(edge),),
+}
+
+
+@pytest.mark.parametrize("features", EDGE_FEATURES)
+def test_worst_cases_of_graphs_are_graphs(features):
     X, y, layout = examples()
     given, labels = as_lists(X, y, layout)
-    if not with_features:
-        given = [graph[:2] for graph in given]
+    given = [(rows, edges, *EDGE_FEATURES[features](edge)) for rows, edges, edge in given]
     model = InvariantStructuredSVC(Graph(), oracle=Box(0.3), C=0.5, random_state=0).fit(given, labels)
     changed, found = model.worst_case(given, labels)
     assert [len(graph) for graph in changed] == [len(graph) for graph in given]

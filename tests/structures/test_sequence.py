@@ -37,11 +37,24 @@ def test_iob2_forbids_chunks_that_start_inside():
         assert structure.allows(found, Layout.of_lengths([3]), 5)[0]
 
 
+@pytest.mark.parametrize("allowed", ["iob2", {("O", "O"), ("O", "B-x"), ("B-x", "I-x"), ("I-x", "O")}])
+def test_the_first_label_is_allowed_or_not_whatever_the_example_before(allowed):
+    classes = np.array(["B-x", "I-x", "O"])
+    structure, any_first = Sequence(allowed).prepared_by(classes, ()), allowed != "iob2"
+    for last, first in product(range(3), repeat=2):
+        found = structure.allows(np.array([last, first]), Layout.of_lengths([1, 1]), 3)
+        assert found.tolist() == [any_first or classes[label] != "I-x" for label in (last, first)]
+
+
 def test_a_training_labeling_that_is_forbidden_is_named():
     X, y = np.eye(4), np.array(["a", "b", "b", "a"])
     structure, layout = Sequence({("a", "b"), ("b", "b")}), Layout.of_lengths([2, 2])
     with pytest.raises(ValueError, match=r"that of example 1, \['b', 'a'\]"):
         WorstCase(X, y, Identity(), structure, layout=layout)
+    X, y = np.eye(3), np.array(["O", "B-x", "I-x"])
+    WorstCase(X, y, Identity(), Sequence("iob2"), layout=Layout.of_lengths([1, 2]))
+    with pytest.raises(ValueError, match=r"that of example 1, \['I-x'\]"):
+        WorstCase(X, y, Identity(), Sequence("iob2"), layout=Layout.of_lengths([2, 1]))
 
 
 ByDecoding = broken("ByDecoding", budgets=True, best_by_wrong=Structure.best_by_wrong)

@@ -40,8 +40,8 @@ def small_blocks(monkeypatch):
 @pytest.mark.parametrize("case", slow_unless(lambda case: case != "scaled", [(case,) for case in CASES]))
 def test_bounds_of_each_check_enclose_the_optimum(case):
     make, oracle = CASES[case]
-    X, y = make()
-    tol = 1e-2 if case == "either" else 1e-3
+    X, y = make(120 if make is mail else 300)
+    tol = 3e-2 if case == "either" else 1e-3
     optimum = InvariantLinearSVC(oracle, C=0.1, random_state=0, tol=1e-2 * tol).fit(X, y).solution_
     found = solve(objective(X, y, oracle), FrankWolfe(), Gap(tol), random_state=1, check_always=True)
     assert found.relative_gap <= tol
@@ -92,10 +92,10 @@ def test_the_precision_of_an_objective_is_that_of_its_least_precise_rows():
 
 @pytest.mark.parametrize("oracle", [Identity(), pytest.param(FDrop(3), marks=pytest.mark.slow)])
 def test_rows_in_the_order_of_their_labels_take_few_more_passes(oracle):
-    X, y = mail(1000)
+    X, y = mail(400)
     order = np.argsort(y, kind="stable")
     passes = []
-    for rows in (np.arange(1000), order):
+    for rows in (np.arange(400), order):
         model = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(MatrixRows(X[rows]), y[rows])
         assert model.solution_.relative_gap <= 1e-3
         passes.append(model.n_iter_)
@@ -103,7 +103,7 @@ def test_rows_in_the_order_of_their_labels_take_few_more_passes(oracle):
 
 
 def test_what_an_earlier_fit_has_reached_stays_reached():
-    X, y = mail()
+    X, y = mail(120)
     model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0, tol=1e-2, warm_start=True)
     rows = MatrixRows(X)
     before = model.fit(rows, y).solution_
@@ -127,7 +127,7 @@ def test_a_killed_fit_goes_on_from_its_checkpoint(tmp_path):
     rows = RowFolder(tmp_path / "rows")
     common = {"C": 0.1, "random_state": 0, "checkpoint": path, "checkpoint_seconds": 1e-9}
     with pytest.warns(ConvergenceWarning):
-        first = InvariantLinearSVC(FDrop(3), tol=1e-9, max_seconds=0.2, **common).fit(rows, y)
+        first = InvariantLinearSVC(FDrop(3), tol=1e-9, max_seconds=0.1, **common).fit(rows, y)
     assert path.exists()
     # Another process opens the folder anew.
     rows = RowFolder(tmp_path / "rows")
@@ -150,7 +150,7 @@ def test_explain_solver_names_the_blocks():
 
 
 def test_predictions_and_certificates_are_those_of_the_matrix(tmp_path):
-    X, y = mail()
+    X, y = mail(120)
     labels = np.where(y > 0, "spam", "ham")
     with RowWriter(tmp_path / "rows") as writer:
         writer.append(X, labels)
@@ -170,7 +170,7 @@ def test_predictions_and_certificates_are_those_of_the_matrix(tmp_path):
 
 @pytest.mark.parametrize("oracle", [FAdd(2), pytest.param(FEdit(2, add=1.0), marks=pytest.mark.slow)])
 def test_words_that_all_rows_add(oracle):
-    X, y = mail()
+    X, y = mail(120)
     whole = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(X, y).solution_
     blocks = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(MatrixRows(X), y).solution_
     assert blocks.solver == "BMRM"
@@ -188,12 +188,12 @@ def test_words_that_all_rows_add(oracle):
         (2, {"loss": "logistic", "tol": 1e-2}),
         (2, {"class_weight": {1: 2.0}}),
         (2, {"solver": "bmrm", "C": 0.01}),
-        (2, {"solver": BMRM(), "C": 0.01}),
+        (2, {"solver": BMRM(), "C": 0.01, "tol": 1e-2}),
     ],
     ids=str,
 )
 def test_losses_classes_weights_and_solvers(n_classes, settings):
-    X, y = mail(200)
+    X, y = mail(120)
     y = y + (n_classes == 3) * (np.arange(len(y)) % 3 == 0)
     weight = np.where(np.arange(len(y)) % 4 == 0, 0.0, 1.5)
     model = InvariantLinearSVC(FDrop(2), **{"C": 0.1, "random_state": 0, **settings})
@@ -220,7 +220,7 @@ def test_regression(oracle):
 
 
 def test_the_same_seed_gives_the_same_bits():
-    X, y = mail()
+    X, y = mail(120)
     model = InvariantLinearSVC(FDrop(3), C=0.1, tol=1e-2, random_state=0)
     a, b = (clone(model).fit(MatrixRows(X), y) for _ in range(2))
     np.testing.assert_array_equal(a.coef_, b.coef_)
@@ -234,7 +234,7 @@ def test_single_precision_stays():
 
 class TestFaults:
     def test_a_folder_that_changes_under_a_fit(self, tmp_path, monkeypatch):
-        X, y = mail()
+        X, y = mail(120)
         with RowWriter(tmp_path / "rows") as writer:
             writer.append(X, y)
         rows = RowFolder(tmp_path / "rows")
@@ -317,7 +317,7 @@ class TestFaults:
 
 class TestMemoryLimit:
     def test_a_full_disk_leaves_the_old_model(self, monkeypatch):
-        X, y = mail()
+        X, y = mail(120)
         model = InvariantLinearSVC(FDrop(3), C=0.1, tol=1e-2, random_state=0).fit(MatrixRows(X), y)
         before = model.coef_.copy()
         sizes = BlockSizes(values=SMALL, packed=0)
@@ -385,7 +385,7 @@ class TestMemoryLimit:
         assert sizes.kept == 2**25
 
     def test_rows_in_memory_are_visited_in_blocks_under_a_limit(self):
-        X, y = mail()
+        X, y = mail(120)
         settings = {"C": 0.1, "tol": 1e-2, "random_state": 0}
         limited = InvariantLinearSVC(FDrop(3), memory_limit="1GB", **settings).fit(X, y)
         blocks = InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
@@ -416,7 +416,7 @@ class TestProgress:
         assert len(told) == 4
 
     def test_a_loud_fit_prints_what_is_left(self, monkeypatch, capsys):
-        X, y = mail()
+        X, y = mail(120)
         settings = {"C": 0.02, "tol": 1e-2, "random_state": 0, "verbose": 1}
         InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
         assert "pass over the rows" not in capsys.readouterr().err

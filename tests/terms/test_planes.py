@@ -223,7 +223,7 @@ sizes = {"seed": st.integers(0, 10**6), "n": st.integers(1, 9), "dimension": st.
 
 
 @given(**sizes)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_steps_solve_the_quadratic_program(seed, n, dimension):
     vertices, offsets, weight = problem_of_one_block(seed, n, dimension)
     alphas, heights, asked = ascended(vertices, offsets, weight, start_of_one_block(seed, n), 1e-9)

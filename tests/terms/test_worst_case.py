@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.oracles import Ellipsoid, FDrop
+from structinv.oracles import Budget, Ellipsoid, FDrop
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Layout, Sequence
 from structinv.structures.classes import Multiclass
@@ -48,6 +48,21 @@ def test_planes_do_not_depend_on_directions_per_call(monkeypatch, oracle, struct
         np.testing.assert_allclose(planes.upper, whole.upper, atol=1e-9)
         at_f = planes.offsets - space.scores(f, planes.normals)
         np.testing.assert_allclose(at_f, planes.upper, atol=1e-9)
+
+
+def test_planes_of_a_budget_are_tight_and_below_the_loss():
+    X, y, lengths, weights = sequences()
+    term = WorstCase(X, y, Budget(FDrop(2)), Sequence(), weights, layout=Layout.of_lengths(lengths))
+    n_pairwise, rng = term.bound_structure.n_pairwise, np.random.default_rng(1)
+    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=n_pairwise)
+    fs = 0.5 * rng.standard_normal((5, space.size))
+    losses = [term.values(space, f)[1] for f in fs]
+    for f, loss in zip(fs, losses, strict=True):
+        planes = term.planes(space, f)
+        np.testing.assert_allclose(planes.plane_values, loss)
+        np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), loss)
+        for g, above in zip(fs, losses, strict=True):
+            assert np.all(planes.offsets - space.scores(g, planes.normals) <= above + 1e-9)
 
 
 def test_portions_count_rows(monkeypatch):

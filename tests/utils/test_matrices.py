@@ -17,6 +17,7 @@ from structinv.utils.matrices import (
     best_first,
     contiguous_read_only,
     first_best,
+    independent,
     interleave,
     products,
     short_indices,
@@ -198,3 +199,26 @@ def test_equal_means_values_that_differ_by_rounding_errors():
         0,
     ]
     assert best_first(np.zeros(0)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "rows_of",
+    [lambda X: X, lambda X: X[:], lambda X: X.reshape(len(X), -1), lambda X: X[1:].T],
+    ids=["itself", "view", "images as rows", "transposed"],
+)
+def test_rows_of_a_model_do_not_change_with_the_array_of_the_caller(rows_of):
+    X = np.arange(24.0).reshape(4, 3, 2)
+    rows = independent(rows_of(X), X)
+    before = rows.copy()
+    X[:] = -1.0
+    np.testing.assert_array_equal(rows, before)
+
+
+def test_sparse_rows_of_a_model_do_not_change_with_the_matrix_of_the_caller():
+    X = sp.random_array((5, 4), density=0.5, format="csr", random_state=np.random.default_rng(0))
+    for rows in (X, X[:], sp.csr_array((X.data, X.indices.copy(), X.indptr.copy()), X.shape)):
+        found = independent(rows, X)
+        before, values = found.toarray(), X.data.copy()
+        X.data[:] = -1.0
+        np.testing.assert_array_equal(found.toarray(), before)
+        X.data[:] = values

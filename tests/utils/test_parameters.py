@@ -6,7 +6,24 @@ from functools import partial
 import numpy as np
 import pytest
 
-from structinv.utils.parameters import check_boolean, check_integer, check_number
+from structinv.utils.parameters import check_boolean, check_integer, check_number, in_order
+
+
+# Cyclic orders differ from their inverses.
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("order", ["abc", "acb", "bca", "cab"])
+def test_values_of_named_tables_follow_the_known_names(order, axis):
+    pandas = pytest.importorskip("pandas")
+    value = {"a": [1, 2], "b": [3, 4], "c": [5, 6]}
+    table = pandas.DataFrame([value[name] for name in order], index=list(order))
+    table = table if axis == 0 else table.T
+    before = table.copy()
+    found = in_order("table", table, axis, known=list("abc"))
+    np.testing.assert_array_equal(found if axis == 0 else found.T, [value[name] for name in "abc"])
+    pandas.testing.assert_frame_equal(table, before)
+    numbers = pandas.Series([value[name][0] for name in order], index=["abc".index(k) for k in order])
+    assert in_order("numbers", numbers).tolist() == [1, 3, 5]
+
 
 OTHERS = ["1", None, 1j, [1.0], True]
 

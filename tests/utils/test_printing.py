@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -151,7 +152,23 @@ print(model.solution_.status.value)
 
 
 @posix_only
-@pytest.mark.parametrize("how", ["pipe", pytest.param("closed", marks=pytest.mark.slow)])
+def test_a_broken_pipe_ends_no_fit(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    stream = open(write, "w", buffering=1, encoding="utf-8")  # noqa: SIM115
+    monkeypatch.setattr(sys, "stderr", stream)
+    X, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
+    model = InvariantLinearSVC(max_seconds=1e-6, tol=0.0, verbose=1)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert model.solution_.status.value == "time limit"
+    with suppress(BrokenPipeError):
+        stream.close()
+
+
+@posix_only
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["pipe", "closed"])
 def test_a_process_without_stderr_ends_its_fit(how):
     read, write = os.pipe()
     os.close(read)

@@ -3,8 +3,38 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from structinv.oracles import Identity
+from structinv.solvers import REGISTRY, Iterations, Start, solve
 from structinv.utils.row_arrays import join_rows, put_rows, take_rows, zero_rows
+
+from ..problems import objective
+
+BROKEN = {
+    "not-a-number": lambda array: np.where(np.arange(len(array)) == 1, np.nan, array),
+    "infinite": lambda array: np.where(np.arange(len(array)) == 1, np.inf, array),
+    "minus-infinite": lambda array: np.where(np.arange(len(array)) == 1, -np.inf, array),
+    "too-short": lambda array: array[1:],
+    "two-dimensional": lambda array: array[:, None],
+    "texts": lambda array: array.astype(str),
+}
+
+
+@pytest.mark.parametrize("solver", ["frank_wolfe", "svmstruct"])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_starts_leave_out_dual_variables_of_another_form(kind, solver):
+    def run(start):
+        return solve(problem, REGISTRY[solver](), Iterations(2), warm_start=start, random_state=0)
+
+    problem = objective(Identity())
+    known = run(None)
+    (own,) = known.dual_variables
+    broken = [{name: BROKEN[kind](array) for name, array in own.items()}]
+    found, wanted = run(Start(known.f, broken)), run(Start(known.f))
+    assert found.status is wanted.status
+    assert (found.primal, found.dual) == (wanted.primal, wanted.dual)
+    assert -np.inf < found.dual <= found.primal
 
 
 def test_some_rows_can_be_taken_from_arrays_and_put_back():

@@ -8,8 +8,8 @@ from structinv.kernels import Gaussian, Polynomial
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.terms import Objective, WorstCase
 
-from ..oracles.cases import D
-from ..problems import minimum
+from .oracles.cases import D
+from .problems import minimum
 
 KERNELS = {"gaussian": Gaussian(2.0), "polynomial": Polynomial(2, 1.0, 0.1)}
 # In units of 10^6 bytes: all members known; a table of some atoms; of a few; of none.

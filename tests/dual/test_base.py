@@ -1,4 +1,4 @@
-"""Which dual states a term and a space have, and why not others."""
+"""Refusals of dual states: spaces, terms and sizes that they do not support."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from structinv.structures import Binary
 from structinv.structures.classes import Multiclass
 from structinv.terms import WorstCase
 
-from ..kernels.problems import problem
+from ..kernel_problems import problem
 from ..oracles.orbit_cases import ORBIT_CASE
 from ..problems import SETTING
 

@@ -1,0 +1,24 @@
+"""Planted bugs fit the lines of the package, which changes with them."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_patches_change_lines_that_are_there():
+    patches = sorted((ROOT / "tests" / "planted").glob("*/*.patch"))
+    assert len(patches) >= 90
+    packages = {path.parent.name for path in (ROOT / "structinv").glob("*/__init__.py")}
+    assert {patch.parent.name for patch in patches} == packages
+    stale = []
+    for patch in patches:
+        header, *hunks = re.split(r"^@@.*@@.*\n", patch.read_text(encoding="utf-8"), flags=re.M)
+        source = (ROOT / re.search(r"^\+\+\+ b/(.*)$", header, flags=re.M)[1]).read_text(
+            encoding="utf-8"
+        )
+        for hunk in hunks:
+            lines = [line for line in hunk.splitlines() if not line.startswith(("+", "\\"))]
+            if "\n".join(line[1:] for line in lines) not in source:
+                stale.append(patch.stem)
+    assert stale == []
