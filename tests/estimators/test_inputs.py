@@ -85,7 +85,7 @@ def test_memory_is_told_within_a_factor(name, model):
 
 @pytest.mark.parametrize("cache_mb", [1000, pytest.param(0, marks=pytest.mark.slow)])
 def test_memory_of_second_derivatives_is_told_within_a_factor(cache_mb):
-    X = np.random.default_rng(0).standard_normal((400, 3))
+    X = np.random.default_rng(0).standard_normal((800, 3))
     curvatures = [SecondDerivative(0, j) for j in range(3)]
     model = RepresenterRegressor(
         invariances=curvatures, solver="frank_wolfe", bias=False, max_seconds=0.1, cache_mb=cache_mb

@@ -287,3 +287,9 @@ def test_equal_rows_of_a_report_are_listed_by_number():
     for noise in NOISE:
         certificate = SimpleNamespace(attacked=1 + noise)
         assert _chosen(subject, certificate, 3).tolist() == [0, 2, 3]
+
+
+def test_examples_are_the_correct_samples_with_the_smallest_margins():
+    subject = SimpleNamespace(correct=np.array([True, True, False, True, True]))
+    certificate = SimpleNamespace(attacked=np.array([0.5, -0.2, -0.9, 0.1, 0.3]))
+    assert _chosen(subject, certificate, 2).tolist() == [1, 3]
