@@ -28,16 +28,17 @@ SECONDS = 1800
 def main() -> None:
     """Print one line per bug, and the numbers of each package."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="packages, such as dual, or bugs, such as dual/step")
+    parser.add_argument("names", nargs="*", help="packages, such as dual, or bugs, such as dual/NAME")
     parser.add_argument("--all", action="store_true", help="also all other tests, and the slow ones")
     parser.add_argument("--jobs", type=int, default=1, help="bugs at a time")
     parser.add_argument("--json", type=Path, help="file for the results")
     options = parser.parse_args()
     patches = sorted(PATCHES.glob("*/*.patch"))
+    known = {name for patch in patches for name in (_name(patch), patch.parent.name)}
+    if unknown := sorted(set(options.names) - known):
+        parser.error(f"no package and no bug is called {', '.join(unknown)}")
     if options.names:
         patches = [each for each in patches if {_name(each), each.parent.name} & set(options.names)]
-    if not patches:
-        parser.error(f"no bug is called {', '.join(options.names)}")
     found: dict[str, str] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
         results = pool.map(lambda patch: (patch, *_try(patch, options.all)), patches)

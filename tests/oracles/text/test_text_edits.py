@@ -64,9 +64,9 @@ def test_no_edited_text_exceeds_the_bound_of_any_direction(name):
         edits = TokenEdits(edit, most, TOKENS[:2] if kind is Chunks and edit != "drop" else None)
         each = [versions(reader, text, edits) for text in texts]
         settings = list(product([None, "l1", "l2"], TERMS))
-        # Searches for several tokens take longer: settings have the edits of each reader in turns.
-        step = {Words: 1, Chunks: 2, Phrases: 3}[kind]
-        settings = settings[(turn + list(READERS).index(name)) % step :: step]
+        if kind is Phrases:
+            # Their searches take longer: settings have the edits of each reader in turns.
+            settings = settings[(turn + list(READERS).index(name)) % 2 :: 2]
         for norm, terms in settings:
             vectorizer = TfidfVectorizer(norm=norm, **options, **TERMS[terms]).fit(texts)
             check_bounds(kind, vectorizer, edits, texts, each)
