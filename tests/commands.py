@@ -41,15 +41,6 @@ def write_mails(path, seed, n_mails=60):
     return path
 
 
-def noisy_texts(n, seed=0):
-    """Short texts with words of both classes, and their labels."""
-    words = {"spam": ["cheap", "pills", "money"], "ham": ["meeting", "notes", "lunch"]}
-    rng = np.random.default_rng(seed)
-    y = np.array(["ham", "spam"])[np.arange(n) % 2]
-    every = [[*rng.choice(words[label], 3), *rng.choice(sum(words.values(), []), 2)] for label in y]
-    return [" ".join(each) for each in every], y
-
-
 def texts_of(path):
     """Texts and labels of JSON lines."""
     records = [json.loads(line) for line in path.read_text().splitlines()]

@@ -50,14 +50,3 @@ def data_folder():
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} is absent (set STRUCTINV_DATA)")
     return folder
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Dask client of two workers in this process."""
-    from distributed import Client
-
-    with Client(
-        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0", set_as_default=False
-    ) as client:
-        yield client

@@ -42,9 +42,3 @@ def each_once(*factors: Sequence[Any]) -> list[Any]:
     rows = product(*map(range, sizes))
     keep = iter([row in chosen for row in rows])
     return slow_unless(lambda *_: next(keep), list(product(*factors)))
-
-
-def one_in(step: int, values: Sequence[Any]) -> list[Any]:
-    """The same values of one parameter, of which all but each ``step``-th are slow."""
-    keep = iter([i % step == 0 for i in range(len(values))])
-    return slow_unless(lambda _: next(keep), [(value,) for value in values])

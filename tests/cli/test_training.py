@@ -19,7 +19,8 @@ from structinv.cli.models import load_model
 from structinv.datasets import make_mail_like
 from structinv.solvers import Pegasos, Status
 
-from ..commands import fail, noisy_texts, rows_of, run, succeed, table_rows, texts_of
+from ..commands import fail, rows_of, run, succeed, table_rows, texts_of
+from ..inspection.cases import texts
 from ..platforms import posix_only
 
 
@@ -77,7 +78,7 @@ ROWS = ("--oracle", "fdrop", "--max-changes", 1)
 
 
 def write_texts(path, n, seed):
-    lines = [json.dumps({"text": a, "label": b}) for a, b in zip(*noisy_texts(n, seed), strict=True)]
+    lines = [json.dumps({"text": a, "label": b}) for a, b in zip(*texts(n, seed), strict=True)]
     path.write_text("\n".join(lines))
     return path
 

@@ -20,25 +20,13 @@ from structinv.structures import Binary
 from structinv.terms import WorstCase
 
 from ..covering import slow_unless
-from ..dual.cases import AVERAGED, LABELS, STATES
+from ..dual.cases import AVERAGED, LABELS, STATES, state_of, swept
 from ..optima import optimum
 from ..oracles.cases import RADII
 from ..problems import CASE, SETTING, assert_brackets, objective
 
 every_state = pytest.mark.parametrize("name", STATES)
 every_averaged = pytest.mark.parametrize("case", AVERAGED)
-
-
-def state_of(problem, seed=0):
-    return dual_state(problem.terms[0], problem.space, np.random.default_rng(seed))
-
-
-def swept(problem, sweeps=3):
-    """A state after some sweeps, and its part of f."""
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(sweeps):
-        state.sweep(f)
-    return state, f
 
 
 def dual(problem, state, f):
@@ -79,7 +67,7 @@ def test_sweeps_raise_the_dual_and_move_f_as_the_variables(name):
 
 def started(problem, arrays, f, seed=1):
     """A new state that starts from arrays at a function, and its part of f."""
-    state = state_of(problem, seed)
+    state = state_of(problem, seed=seed)
     state.start(arrays, f)
     return state, state.combination()
 
@@ -151,7 +139,7 @@ def test_any_numbers_give_a_feasible_start(name):
 def test_arrays_of_another_form_start_at_zero(name):
     problem, _ = STATES[name].make()
     state, f = swept(problem)
-    arrays, zero = state.arrays(), state_of(problem, 1)
+    arrays, zero = state.arrays(), state_of(problem, seed=1)
     g = zero.combination()
     others = [
         {},

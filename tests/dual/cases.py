@@ -273,9 +273,18 @@ MEMBER_LISTS = [
 MEMBER_NAMES = [case.name for case in MEMBER_LISTS]
 
 
-def state_of(problem, number=0, epsilon=0.0):
-    rng = np.random.default_rng(0)
+def state_of(problem, number=0, epsilon=0.0, seed=0):
+    """The dual state of a term of a problem."""
+    rng = np.random.default_rng(seed)
     return dual_state(problem.terms[number], problem.space, rng, epsilon)
+
+
+def swept(problem, sweeps=3):
+    """A state after some sweeps, and its part of f."""
+    state, f = state_of(problem), problem.space.zeros()
+    for _ in range(sweeps):
+        state.sweep(f)
+    return state, f
 
 
 Made = tuple[Objective, float]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
-from structinv.dual import dual_state, refusals
+from structinv.dual import refusals
 from structinv.dual.addition_state import AdditionState
 from structinv.dual.addition_steps import (
     BUDGET,
@@ -37,16 +37,12 @@ from structinv.terms import Objective, WorstCase
 
 from ..covering import each_once
 from .cases import MARGIN_LOSSES as LOSSES
-from .cases import WORDS, changes_of
+from .cases import WORDS, changes_of, state_of
 from .cases import edit_objective as objective
 from .cases import edit_optimum as optimum
 from .cases import edit_rows as rows
 
 VALUES = np.random.default_rng(5).uniform(0.3, 2.0, WORDS)
-
-
-def state_of(problem):
-    return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
 EVENS = np.arange(0, 30, 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import chain_state, dual_state, refusals
+from structinv.dual import chain_state, refusals
 from structinv.dual.base import never
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
@@ -20,7 +20,7 @@ from structinv.terms import Objective, WorstCase
 
 from ..covering import each_once
 from ..problems import assert_brackets
-from .cases import LENGTHS
+from .cases import LENGTHS, state_of
 from .cases import N_FEATURES as FEATURES
 from .cases import N_LABELS as LABELS
 from .cases import sequence_objective as objective
@@ -49,10 +49,6 @@ class Mine(Sequence):
 
     def decode(self, potentials, pairwise, layout):
         return super().decode(potentials, pairwise, layout)
-
-
-def state_of(problem):
-    return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

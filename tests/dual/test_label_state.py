@@ -20,6 +20,7 @@ from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import csr
 
 from ..problems import SETTING, objective
+from .cases import state_of, swept
 
 CASES = {
     "identity": Identity(),
@@ -45,17 +46,6 @@ def problem(oracle, *, n=40, d=30, n_labels=6, C=1.0, intercept=True, dense=Fals
     rows = X if dense else sp.csr_matrix(X)
     term = WorstCase(rows, y, oracle, Multiclass(), weights, cost=cost)
     return Objective(ExplicitSpace(d, n_labels, intercept=intercept), [term])
-
-
-def state_of(problem, seed=0):
-    return dual_state(problem.terms[0], problem.space, np.random.default_rng(seed))
-
-
-def swept(problem, sweeps=3):
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(sweeps):
-        state.sweep(f)
-    return state, f
 
 
 @pytest.mark.parametrize("name", CASES)
