@@ -277,7 +277,7 @@ def check_step_on_a_row(name, loss):
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_sums_follow_a_fraction_of_steps_that_lower_the_dual(name, monkeypatch):
-    state, u = settled(name, sweeps=20)
+    state, u = settled(name, sweeps=8)
     state.dual = before = state._dual_at(u)
 
     def sweep_too_far(f, order):
