@@ -46,6 +46,11 @@ class Certificate(Tabulated):
     With true labels, a certificate proves that predictions are correct. Without labels, it proves that
     predictions do not change, whether they are correct or not: margins are those of the predicted label.
 
+    The proof holds for every declared perturbation, for each oracle. The search for attacks may miss the
+    worst perturbation. `margins` are then lower bounds, and a sample without a proof may be safe. The
+    printed form marks accuracies as tight or as bounds. If the attacked accuracy equals the certified
+    one, it has no line, and the certified one is attained.
+
     A certificate holds for perturbations of the input of the model. In a Pipeline, this can be the input
     of the last step. Each array has one entry per sample, or per example of a structured model.
 
@@ -59,7 +64,7 @@ class Certificate(Tabulated):
         a margin of exactly 0, the sample is not certified, although `predict` may return the true class.
     attacked : ndarray of shape (n,)
         Margins at the most damaging perturbations that the oracle finds. They are at least the
-        worst-case margins.
+        worst-case margins. Where `exact` is False, another perturbation may be worse.
     exact : ndarray of bool of shape (n,)
         True if the margin is tight: `margins` and `attacked` agree up to rounding errors.
     most_wrong : ndarray of int of shape (n,) or None
@@ -90,8 +95,7 @@ class Certificate(Tabulated):
     >>> certificate
     Certificate of 3 samples
       perturbations       FDrop(max_changes=1)
-      certified accuracy  0.3333 (1 of 3)
-      attacked accuracy   0.3333 (1 of 3)
+      certified accuracy  0.3333 (1 of 3), tight
       tight margins       3 of 3
     >>> certificate.correct
     array([ True, False, False])
@@ -101,8 +105,7 @@ class Certificate(Tabulated):
     >>> model.certify(X_test)
     Certificate of 3 samples, without labels
       perturbations          FDrop(max_changes=1)
-      unchanged predictions  0.6667 (2 of 3)
-      unchanged by attacks   0.6667 (2 of 3)
+      unchanged predictions  0.6667 (2 of 3), tight
       tight margins          3 of 3
     """
 
@@ -152,10 +155,15 @@ class Certificate(Tabulated):
             return named_values(title, {})
         certified, positions, attacked = LABELED if self.labels_given else UNLABELED
         values = {} if self.perturbations is None else {"perturbations": self.perturbations}
-        values[certified] = share(self.correct)
+        survived = self.attacked > 0
+        is_tight = np.array_equal(self.correct, survived)
+        kind = "tight" if np.all(self.exact) else "attained by attacks"
+        values[certified] = f"{share(self.correct)}, {kind if is_tight else 'lower bound'}"
         if self.most_wrong is not None:
-            values[positions] = f"{self.position_accuracy:.4g} (lower bound)"
-        values |= {attacked: share(self.attacked > 0), "tight margins": how_many(self.exact)}
+            values[positions] = f"{self.position_accuracy:.4g}, lower bound"
+        if not is_tight:
+            values[attacked] = f"{share(survived)}, upper bound"
+        values["tight margins"] = how_many(self.exact)
         notes = []
         unbounded = int(np.count_nonzero(np.isneginf(self.margins)))
         if unbounded:
@@ -181,6 +189,7 @@ class Certificate(Tabulated):
     def accuracy(self) -> float:
         """Certified accuracy: the fraction of samples (or examples) that are `correct`.
 
+        It is a lower bound of the accuracy under the worst perturbation.
         Without labels, it is the fraction of predictions that no perturbation changes.
         """
         return float(np.mean(self.correct))
@@ -199,6 +208,7 @@ class Certificate(Tabulated):
     def attacked_accuracy(self) -> float:
         """Attacked accuracy: the fraction of samples with a positive attacked margin.
 
+        It is an upper bound of the accuracy under the worst perturbation, since the search may miss it.
         A margin of 0 counts as an error, also if `predict` selects the true label.
 
         Without labels, it is the fraction of predictions that no perturbation found changes.

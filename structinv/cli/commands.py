@@ -186,8 +186,10 @@ def evaluate(
 ) -> None:
     """Print clean, attacked and certified accuracy on DATA, overall and per class.
 
-    Clean accuracy is the accuracy on unperturbed samples. For sentences, print
-    also precision, recall and F1 of spans (labels B-... and I-...).
+    Clean accuracy is the accuracy on unperturbed samples. If attacked and
+    certified accuracies are equal, print one column. For rows and texts, print
+    also how many features have an effect. For sentences, print also precision,
+    recall and F1 of spans (labels B-... and I-...).
     """
     saved = load_model(model)
     with status("evaluating"):

@@ -92,15 +92,18 @@ def _certified(model: Any, X: Any) -> list[str]:
 
 
 def evaluation(subject: Subject) -> list[str]:
-    """Return paragraphs and tables of the report: data, accuracy and classes."""
+    """Return paragraphs and tables of the report, without its pictures."""
     own = subject.certificate(subject.oracle)
     sections = {
         "DATA": subject.data(),
         "ACCURACY": accuracy(subject, own, []),
         "CLASSES": subject.classes(own),
+        "FEATURES": subject.number_of_features(),
     }
     lines = []
     for title, content in sections.items():
+        if not content:
+            continue
         lines.append(f"\n{title}")
         for each in content:
             if isinstance(each, Table):

@@ -165,7 +165,8 @@ class InvariantClassifier(LabelingEstimator):
         Certificate
             Margins, certified and attacked accuracy; without labels, the fraction of unchanged
             predictions. The certificate holds in the feature space of the model, not for its raw input.
-            It is valid only if the oracle is correct; test your own oracle with
+            It holds also if the search for attacks misses the worst perturbation: its margins are then
+            lower bounds. It is valid only if the oracle is correct; test your own oracle with
             `structinv.oracles.check_oracle`.
 
         Warns
@@ -196,7 +197,8 @@ class InvariantClassifier(LabelingEstimator):
         -------
         ndarray or CSR matrix of shape (n_samples, n_features)
             Perturbed samples. They are sparse if `X` is sparse, and a stack of images if `X` is one.
-            A DataFrame results in an ndarray without column names.
+            A DataFrame results in an ndarray without column names. Where the margin of `certify` is not
+            tight, a worse perturbation may exist.
         """
         rows, labels, oracle = self._labeled(X, y, oracle)
         points: Any = self._worst_change(rows, labels, oracle, points=True).points

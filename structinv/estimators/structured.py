@@ -398,6 +398,7 @@ class InvariantStructuredSVC(SupportVectorMachine):
         -------
         changed : list of ndarray or CSR matrix of shape (n_rows, n_features)
             Perturbed examples in the form of `X`. Tokens with named features become rows of numbers.
+            Where the margin of `certify` is not tight, a worse perturbation may exist.
         labels : list of ndarray of shape (n_rows,)
             Predicted labelings of the perturbed examples.
         """

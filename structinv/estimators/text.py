@@ -350,7 +350,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Returns
         -------
         list of str
-            Edited texts. A placeholder word represents an inserted token without a feature.
+            Edited texts. A placeholder word represents an inserted token without a feature. Where the
+            margin of `certify` is not tight, a worse edit may exist.
         """
         return list(map(after_edits, self._worst_case_parts(X, y, oracle=oracle)))
 

@@ -70,7 +70,7 @@ class Detection:
                 if not self._is_measurable(limit):
                     cells = ["not measurable", "-", "-", "-"]
                 rows.append((name if place == 0 else "", threshold, *cells))
-        columns = ["perturbations", "threshold", "false positives", "clean", "under attack", "certified"]
+        columns = ["perturbations", "threshold", "false positives", "clean", "attacked", "certified"]
         return Table("", columns, rows, left=(0, 1))
 
     def notes(self, one: str, several: str) -> list[str]:

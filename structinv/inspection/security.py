@@ -37,6 +37,7 @@ class SecurityCurve(Tabulated):
     - `thresholds`: threshold of each model, relative to that of its `predict`
     - `label`: label to detect
     - `max_fpr`: maximum false-positive rate
+    - `bounded`: names of the models whose rates are lower bounds, because not all margins are tight
     - `ax_`: axes of the last plot
     - `figure_`: figure of the last plot
     """
@@ -47,12 +48,15 @@ class SecurityCurve(Tabulated):
     thresholds: dict[str, float]
     label: Any
     max_fpr: float
+    bounded: tuple[str, ...] = ()
 
     def _table(self) -> Table:
+        notes = [f"Lower bounds, since not all margins are tight: {', '.join(self.bounded)}."]
         return Table(
             f"Detection rate of {self.label!r} at a false-positive rate of at most {self.max_fpr:g}",
             ["edits", *(f"{count:>6d}" for count in self.n_changes)],
             [(name, *(f"{rate:>6.1%}" for rate in rates)) for name, rates in self.detected.items()],
+            notes if self.bounded else [],
         )
 
     def plot(self, *, ax: Axes | None = None) -> SecurityCurve:
@@ -127,7 +131,8 @@ def security_curve(
     SecurityCurve
         Result with the method `plot` and the attributes `n_changes`, `detected` (detection rates of each
         model, by the number of edits), `false_positive_rates`, `thresholds` (relative to those of
-        `predict`), `label` and `max_fpr`. ``print`` shows a table.
+        `predict`), `label`, `max_fpr` and `bounded` (names of the models whose rates are lower bounds).
+        ``print`` shows a table.
 
     Raises
     ------
@@ -164,13 +169,18 @@ def security_curve(
     scores = {name: _scores(name, model, counted, X, y, ~attacked) for name, model in models.items()}
     rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
     detected, false_positive_rates, thresholds = {}, {}, {}
+    bounded: tuple[str, ...] = ()
     for name, model in models.items():
         threshold = threshold_at(scores[name], max_fpr)
         thresholds[name] = threshold
         false_positive_rates[name] = float(np.mean(scores[name] > threshold))
-        least = [certify(model, counted.at_most(count), rows, labels).margins for count in n_changes]
-        detected[name] = np.array([np.mean(margins > threshold) for margins in least])
-    return SecurityCurve(list(n_changes), detected, false_positive_rates, thresholds, label, max_fpr)
+        found = [certify(model, counted.at_most(count), rows, labels) for count in n_changes]
+        detected[name] = np.array([np.mean(each.margins > threshold) for each in found])
+        if not all(np.all(each.exact) for each in found):
+            bounded += (name,)
+    return SecurityCurve(
+        list(n_changes), detected, false_positive_rates, thresholds, label, max_fpr, bounded
+    )
 
 
 def _scores(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from sklearn.base import BaseEstimator, clone
 
 from ..utils.parameters import are_default, in_order, labels_of
+from ..utils.texts import listed
 from .arguments import are_names, check_features, closest_of, is_mask
 
 Part = TypeVar("Part", bound=BaseEstimator)
@@ -96,6 +97,12 @@ def check_strings(part: Any, columns: Sequence[Any]) -> None:
 
 def _number(parameter: str, name: str, numbers: dict[str, int]) -> int:
     if name not in numbers:
-        hint = closest_of(name, list(numbers))
+        hint = closest_of(name, list(numbers)) or _containing(name, numbers)
         raise ValueError(f"{parameter} must contain columns of X, got {str(name)!r}{hint}")
     return numbers[name]
+
+
+def _containing(name: str, columns: Iterable[str]) -> str:
+    """Return a hint with the columns that contain a name, as after a `ColumnTransformer`."""
+    found = [column for column in columns if name in column]
+    return f"; X has the columns {listed(found)}" if found else ""

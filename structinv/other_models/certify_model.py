@@ -89,7 +89,9 @@ def certify(
     -------
     Certificate
         The ``margins`` in units of the scores, with ``correct``, ``accuracy``, ``exact`` and
-        ``attacked``. Without labels, ``accuracy`` is the fraction of unchanged predictions.
+        ``attacked``. Without labels, ``accuracy`` is the fraction of unchanged predictions. The
+        certificate holds also if the search for attacks misses the worst perturbation: its margins are
+        then lower bounds.
 
     Raises
     ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import StringIO
 from typing import Any, TypeAlias
 
@@ -13,15 +14,19 @@ from scipy.stats import binomtest
 
 from ..estimators.inputs import label_name
 from ..utils.matrices import best_first
-from ..utils.summaries import Html, Table, escaped, percent
+from ..utils.summaries import Html, Table, escaped, how_many, percent
 
 # Paragraphs as text, tables, and pictures as HTML.
 Content: TypeAlias = Sequence[str | Table | Html]
 
+# Columns of tables, in this order, for the worst perturbation found and for every perturbation.
+MEASURES = "attacked", "certified"
 # Features in a list of decisive features.
 MOST_FEATURES = 12
 # An effect below this share of the largest one counts as none.
 _NO_EFFECT = 1e-6
+# A fit within its tolerance leaves small weights that the optimum does not have.
+_SMALL_EFFECT = 0.01
 
 # Each color is readable on white and on black.
 COLORS = ("#0072B2", "#D55E00")
@@ -63,6 +68,33 @@ def feature_table(
         best = [int(k) for k in best_first(row)[:MOST_FEATURES] if row[k] > least]
         rows.append((label, ", ".join(f"{name(k)} ({row[k]:.3g})" for k in best) or "none"))
     return Table("", ["class", column], rows, left=(0, 1))
+
+
+def features_with_effect(effects: np.ndarray) -> str:
+    """Return a sentence on the number of features with effects that are not small.
+
+    Shapes: `effects` (n_classes, n_features).
+    """
+    largest = np.abs(effects).max(axis=0)
+    which = (largest > 0) & (largest >= _SMALL_EFFECT * largest.max(initial=0.0))
+    verb = "has" if np.count_nonzero(which) == 1 else "have"
+    least = f"at least {100 * _SMALL_EFFECT:.0f} % of the largest one"
+    return f"{how_many(which)} features {verb} an effect of {least}."
+
+
+def without_equal_columns(table: Table, noun: str) -> list[str | Table]:
+    """Return a table without the column "attacked" if it equals "certified".
+
+    A sentence then follows, which has the noun of the values.
+    """
+    attacked, certified = (list(table.columns).index(name) for name in MEASURES)
+    if any(row[attacked] != row[certified] for row in table.rows):
+        return [table]
+    columns, *rows = (
+        [cell for place, cell in enumerate(row) if place != attacked]
+        for row in (table.columns, *table.rows)
+    )
+    return [replace(table, columns=columns, rows=rows), f"The attacked {noun} equal the certified ones."]
 
 
 def share(which: np.ndarray) -> str:

@@ -105,8 +105,8 @@ def _of_the_bounds(subject: Subject, certificate: Certificate) -> list[Item]:
         ),
         (
             "Inexact search",
-            f"The search does not find the worst perturbation of all these {units}. The accuracy under "
-            "attack is an upper bound.",
+            f"The search may miss the worst perturbation of some of these {units}, so the attacked "
+            "accuracy is an upper bound. The certificates hold in any case.",
         ),
     ]
     n_unbounded = int(np.count_nonzero(np.isneginf(certificate.margins)))

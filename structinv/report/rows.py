@@ -27,7 +27,16 @@ from ..oracles import Identity, InvarianceOracle
 from ..utils.matrices import best_first, dense
 from ..utils.summaries import Table, marked, percent
 from ..utils.texts import Part, visible
-from .content import MOST_FEATURES, Content, feature_table, picture, share
+from .content import (
+    MEASURES,
+    MOST_FEATURES,
+    Content,
+    feature_table,
+    features_with_effect,
+    picture,
+    share,
+    without_equal_columns,
+)
 from .subject import Subject, short_name
 
 # Features in the table of an edit.
@@ -65,7 +74,7 @@ class RowSubject(Subject):
     def classes(self, certificate: Certificate) -> Content:
         _, units = self.unit
         binary = len(self.model.classes_) == 2
-        columns = ["class", units, "detected", "under attack", "certified", "false positives"]
+        columns = ["class", units, "detected", *MEASURES, "false positives"]
         rows = []
         for label in self.model.classes_:
             own, others = self.labels == label, self.labels != label
@@ -82,18 +91,23 @@ class RowSubject(Subject):
             f"False positives are {units} of other classes that get its label."
         )
         if not binary:
-            return [text, Table("", columns, rows)]
+            return [text, *without_equal_columns(Table("", columns, rows), "rates")]
         note = (
             f"The false-positive rate of the worst case counts {units} without a certificate. It is an "
             "upper bound."
         )
         table = Table("", [*columns, "false positives, worst case"], rows)
+        tables = without_equal_columns(table, "rates")
         first, _ = next(self.parts())
         found = detection_under_all_kinds(
             self.certificate, self.oracle, certificate, self.labels, self.model.classes_, first
         )
-        detection: Content = [] if found is None else [*found.notes(*self.unit), found.table()]
-        return [text, table, note, *detection]
+        detection: Content = (
+            []
+            if found is None
+            else [*found.notes(*self.unit), *without_equal_columns(found.table(), "rates")]
+        )
+        return [text, *tables, note, *detection]
 
     def decisive(self) -> Content:
         if getattr(self.model, "coef_", None) is None:
@@ -136,14 +150,25 @@ class RowSubject(Subject):
 
     def _weights(self) -> Content:
         """Return tables of the features with the largest effects on the scores of the test data."""
+        effects, column = self._effects, "features that raise its score (effect)"
+        table = feature_table(column, self.class_names, effects, self.name)
+        return [*self.number_of_features(), table]
+
+    def number_of_features(self) -> list[str]:
+        if getattr(self.model, "coef_", None) is None:
+            return []
+        text = "The effect of a feature is its weight times its mean absolute value in the test data."
+        return [text, features_with_effect(self._effects)]
+
+    @cached_property
+    def _effects(self) -> np.ndarray:
+        """Effects of the features on the score of each class, (n_classes, n_features)."""
         weights = self.model.coef_
         weights = np.vstack([-weights, weights]) if len(weights) == 1 else weights
         total: Any = 0.0
         for rows, _ in self.parts():
             total = total + np.asarray(abs(self.model.rows_of(rows)).sum(axis=0)).ravel()
-        effects, column = weights * (total / self.n_samples), "features that raise its score (effect)"
-        text = "The effect of a feature is its weight times its mean absolute value in the test data."
-        return [text, feature_table(column, self.class_names, effects, self.name)]
+        return np.asarray(weights * (total / self.n_samples))
 
     def _edited(self) -> Content:
         """Return a table of the features that the worst perturbations edit most often."""

@@ -12,7 +12,7 @@ from ..oracles import InvarianceOracle
 from ..persistence.model_files import library_versions
 from ..utils.parameters import check_integer
 from ..utils.summaries import Html, Table, how_many, named_values, one_line, percent
-from .content import COLORS, Content, interval, picture, share
+from .content import COLORS, MEASURES, Content, interval, picture, share, without_equal_columns
 from .subject import Subject
 
 
@@ -94,8 +94,8 @@ def accuracy(subject: Subject, certificate: Certificate, numbers: Sequence[int])
     """Return the section about accuracy, by the number of edits if it counts."""
     _, units = subject.unit
     texts = [
-        f"Clean accuracy is the accuracy on unperturbed {units}: {share(subject.correct)}. Accuracy "
-        f"under attack counts {units} that are classified correctly after the worst perturbation found. "
+        f"Clean accuracy is the accuracy on unperturbed {units}: {share(subject.correct)}. Attacked "
+        f"accuracy counts {units} that are classified correctly after the worst perturbation found. "
         f"Certified accuracy counts {units} that are classified correctly after every declared "
         "perturbation. The accuracy under the worst perturbation is between these two.",
         f"Certified accuracy ({subject.oracle_name}): {share(certificate.correct)}, on "
@@ -121,7 +121,8 @@ def accuracy(subject: Subject, certificate: Certificate, numbers: Sequence[int])
         (name, percent(each.attacked_accuracy), percent(each.accuracy), how_many(each.exact))
         for name, each in certificates.items()
     ]
-    return [*texts, *curve, Table("", [column, "under attack", "certified", "tight margins"], rows)]
+    table = Table("", [column, *MEASURES, "tight margins"], rows)
+    return [*texts, *curve, *without_equal_columns(table, "accuracies")]
 
 
 def _curve(certificates: dict[str, Certificate], x_label: str) -> Html:
@@ -134,7 +135,7 @@ def _curve(certificates: dict[str, Certificate], x_label: str) -> Html:
         axes.plot(x, certified, "o-", color=COLORS[0], label="certified")
         # Equal lines would hide each other.
         if not np.array_equal(attacked, certified):
-            axes.plot(x, attacked, "s--", color=COLORS[1], label="under attack")
+            axes.plot(x, attacked, "s--", color=COLORS[1], label="attacked")
         axes.set(xlabel=x_label, ylabel="accuracy", ylim=(0.0, 1.03))
         axes.locator_params(axis="x", integer=True)
         axes.yaxis.set_major_formatter("{x:.0%}")

@@ -89,12 +89,15 @@ class Subject(ABC):
         return f"{how_many(which)} {one if len(which) == 1 else units}"
 
     def key_figures(self, certificate: Certificate) -> dict[str, str]:
-        """Return the numbers at the top of a report, by name."""
-        return {
-            "Clean accuracy": percent(float(np.mean(self.correct))),
-            "Accuracy under attack": percent(certificate.attacked_accuracy),
-            "Certified accuracy": percent(certificate.accuracy),
+        """Return the accuracies at the top of a report, by name."""
+        figures = {
+            "Clean accuracy": float(np.mean(self.correct)),
+            "Attacked accuracy": certificate.attacked_accuracy,
+            "Certified accuracy": certificate.accuracy,
         }
+        if certificate.attacked_accuracy == certificate.accuracy:
+            del figures["Attacked accuracy"]
+        return {name: percent(value) for name, value in figures.items()}
 
     @property
     @abstractmethod
@@ -141,6 +144,10 @@ class Subject(ABC):
     @abstractmethod
     def classes(self, certificate: Certificate) -> Content:
         """Return the section about the classes."""
+
+    def number_of_features(self) -> list[str]:
+        """Return sentences on the number of features with an effect, if known."""
+        return []
 
     @abstractmethod
     def decisive(self) -> Content:

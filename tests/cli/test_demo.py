@@ -15,6 +15,9 @@ class TestDemo:
         out = succeed("demo", "--out", tmp_path / "plots")
         for name in ("LinearSVC", "InvariantLinearSVC", "SVC", "InvariantSVC", "97.5%", "75.9%"):
             assert name in out
+        # All numbers of the screen are accuracies, under two names.
+        header = next(line for line in out.splitlines() if line.startswith("  data"))
+        assert header.endswith("  clean accuracy  certified accuracy")
         (path,) = (tmp_path / "plots").iterdir()
         assert f"Open {path}" in out
         assert imread(path).std() > 0.05

@@ -114,6 +114,22 @@ def test_moved_thresholds_do_not_change_the_rates(inner, label, threshold):
     np.testing.assert_array_equal(predicted, scores > 0)
 
 
+def test_rates_that_are_bounds_are_printed_as_bounds():
+    model = LinearSVC(random_state=0).fit(X[::2], Y[::2])
+    asked = {"n_changes": [0, 2], "label": "bad", "max_fpr": 0.2}
+    tight = security_curve({"plain": model}, X[1::2], Y[1::2], oracle=FAdd(1), **asked)
+    assert tight.bounded == ()
+    assert "lower bounds" not in str(tight).lower()
+    pairs = make_pipeline(CountVectorizer(ngram_range=(1, 2)), LinearSVC(random_state=0))
+    texts = [" ".join(np.array(list("abcdef"))[x > 0]) + " ii jj" for x in X]
+    pairs = pairs.set_params(countvectorizer__token_pattern=r"\S+").fit(texts, Y)
+    loose = security_curve({"pairs": pairs}, texts, Y, oracle=TokenEdits("edit", 2), **asked)
+    exact = certify(pairs, TokenEdits("edit", 2), texts, Y).exact
+    assert not np.all(exact)
+    assert loose.bounded == ("pairs",)
+    assert "Lower bounds, since not all margins are tight: pairs." in str(loose)
+
+
 def test_texts_of_a_filter_with_a_moved_threshold():
     words = np.array(["free", "win", "cash", "hello", "lunch", "report"])
     texts = [" ".join(words[x > 0]) or "none" for x in X]

@@ -151,6 +151,11 @@ def test_an_unknown_column_raises(frame):
     X, y = data()
     with pytest.raises(ValueError, match=r"allowed must contain columns of X, got 'ulr'.*'url'"):
         InvariantLinearSVC(FAdd(1, allowed=["ip", "ulr"])).fit(frame(X), y)
+    # A ColumnTransformer adds prefixes, and encoders add suffixes.
+    longer = frame(X)
+    longer.columns = [f"num__{name}_of_host" for name in COLUMNS]
+    with pytest.raises(ValueError, match="got 'url'; X has the columns num__url_of_host$"):
+        InvariantLinearSVC(FAdd(1, allowed=["url"])).fit(longer, y)
     with pytest.raises(ValueError, match="allowed must name each column once, got 'ip' 2 times"):
         InvariantLinearSVC(FAdd(1, allowed=["ip", "url", "ip"])).fit(frame(X), y)
 

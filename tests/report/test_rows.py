@@ -5,6 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
+from structinv import InvariantLinearSVC
 from structinv.oracles import Box
 
 from .cases import ATTACK, CASES, TEXTS, linear_images, pipeline, texts, written
@@ -33,6 +34,18 @@ def test_effects_are_weights_times_mean_absolute_values_of_the_test_data(tmp_pat
         best = np.argsort(-weights * size)[:3]
         effects = ", ".join(f"x{k} ({weights[k] * size[k]:.3g})" for k in best)
         assert f"|{label}|{effects}" in text
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_robust_model_that_reads_few_columns_is_reported_as_such(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b"], 100)
+    X = rng.standard_normal((200, 14))
+    X[:, 3] += np.where(y == "b", 3.0, -3.0)
+    X[:, 4:] += np.where(y == "b", 0.2, -0.2)[:, None]
+    model = InvariantLinearSVC(Box(1.0), random_state=0).fit(X, y)
+    text = written(tmp_path, model, X, y, n_examples=0).texts["decisive"]
+    assert "1 of 14 features has an effect of at least 1 % of the largest one." in text
 
 
 def test_images_are_shown_before_and_after(pages):

@@ -44,15 +44,36 @@ def model():
     return InvariantLinearSVC(FDrop(1), random_state=0).fit(X, Y)
 
 
-def test_a_certificate_has_accuracies_and_the_share_of_tight_margins(model):
+def test_a_certificate_has_one_accuracy_if_attacks_attain_it(model):
     certificate = model.certify(X, Y)
     lines = repr(certificate).splitlines()
     assert lines[:2] == ["Certificate of 20 samples", "  perturbations       FDrop(max_changes=1)"]
     number = np.count_nonzero(certificate.correct)
-    assert lines[2].endswith(f"  {certificate.accuracy:.4g} ({number} of 20)")
-    assert [line.split()[0] for line in lines[3:5]] == ["attacked", "tight"]
-    assert lines[4].endswith("  20 of 20")
+    assert lines[2].endswith(f"  {certificate.accuracy:.4g} ({number} of 20), tight")
+    assert lines[3:] == ["  tight margins       20 of 20"]
     assert str(certificate) == repr(certificate)
+
+
+@pytest.mark.parametrize("labels_given", [True, False])
+def test_a_certificate_that_is_a_bound_is_printed_as_one(labels_given):
+    margins, attacked = np.array([-1.0, 1.0, 2.0, -1.0]), np.array([0.5, 1.0, 2.0, -1.0])
+    certificate = Certificate(margins, attacked, margins == attacked, labels_given=labels_given)
+    first, *rows, note = str(certificate).splitlines()
+    names = ("certified accuracy", "attacked accuracy") if labels_given else (
+        "unchanged predictions", "unchanged by attacks"
+    )  # fmt: skip
+    values = "0.5 (2 of 4), lower bound", "0.75 (3 of 4), upper bound", "3 of 4"
+    assert [row.split("  ")[1] for row in rows] == [*names, "tight margins"]
+    assert [row.split("  ")[-1].strip() for row in rows] == list(values)
+    assert "lower bounds" in note
+
+
+def test_equal_accuracies_are_attained_also_if_some_margins_are_not_tight():
+    certificate = Certificate(np.array([1.0, -2.0]), np.array([2.0, -1.0]), np.array([False, False]))
+    text = str(certificate)
+    assert "certified accuracy  0.5 (1 of 2), attained by attacks" in text
+    assert "attacked" not in text
+    assert "tight margins       0 of 2" in text
 
 
 def test_a_certificate_without_labels_counts_unchanged_predictions(model):
@@ -148,7 +169,7 @@ def test_a_certificate_explains_margins_that_rounding_removes():
 
 def test_a_certificate_of_examples_has_the_share_of_positions():
     found = Certificate(*np.ones((2, 2)), np.ones(2, dtype=bool), np.array([0, 1]), np.array([2, 2]))
-    assert "certified positions  0.75 (lower bound)" in repr(found)
+    assert "certified positions  0.75, lower bound" in repr(found)
 
 
 def test_bounds_of_predictions_have_widths():
