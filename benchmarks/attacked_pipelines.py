@@ -217,7 +217,7 @@ def main() -> None:
     require(options.data, FILES["enron"])
     warnings.simplefilter("ignore")
     total = np.zeros(6, dtype=int)
-    headers = ["certified", "edited texts", "changed", "below", "attacked", "turned"]
+    headers = ["certified", "edited texts", "changed", "below margin", "attacked", "reached"]
     for source, (read, n_texts, n_greedy, n_random) in SOURCES.items():
         texts, y = read(options.data)
         train, test, y_train, _ = train_test_split(texts, y, test_size=0.3, stratify=y, random_state=0)
@@ -236,9 +236,11 @@ def main() -> None:
                     rows.append([f"{name}, {kind} {most}", *counts])
                     print(source, *rows[-1], f"{time.perf_counter() - began:.0f} s", flush=True)
                     total += counts
-        title = f"{source}: {n_texts} texts, edited"
-        print(table(title, [f"{source}, {n_texts} texts", *headers], rows, key=source.lower()))
-    print(table("All", ["", *headers], [["all", *total.tolist()]], key="all"))
+        title = f"Edits of {n_texts} texts of {source}: numbers of texts, by pipeline and edit"
+        print(table(title, ["pipeline, edit", *headers], rows, key=source.lower()))
+    print(
+        table("All edits: numbers of texts", ["edits", *headers], [["all", *total.tolist()]], key="all")
+    )
     write_record(options.record, "SMS spam collection and the mailbox enron1, duplicates removed", "0")
 
 

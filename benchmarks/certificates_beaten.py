@@ -33,8 +33,11 @@ def main() -> None:
         print(*rows[-1], flush=True)
         total, all_beaten = total + made, all_beaten + below
     rows.append(["all", total, all_beaten, ""])
-    headers = ["oracle", "edits", "violated", "min slack"]
-    print(table("Edits of certified rows", headers, rows, key="edits"))
+    headers = ["oracle", "perturbations", "violated", "smallest slack"]
+    title = (
+        "Random perturbations of certified samples, generated data: numbers of perturbations, by oracle"
+    )
+    print(table(title, headers, rows, key="edits"))
     write_record(arguments.record, "generated", seeds="0")
 
 

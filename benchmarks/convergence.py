@@ -93,7 +93,9 @@ def print_gaps(curves: Mapping[float, Mapping[str, Solution]]) -> None:
         for lam, solutions in curves.items() for name, one in solutions.items()
     ]  # fmt: skip
     head = ["lambda, solver", *(f"{level:g}" for level in levels), "passes", "last gap", "status"]
-    print(table("seconds to a relative gap", head, rows, key="gaps"))
+    print(
+        table("Seconds to a relative gap, by lambda and solver (-: not reached)", head, rows, key="gaps")
+    )
 
 
 def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> None:
@@ -103,7 +105,7 @@ def print_passes(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> 
         for name, seconds in times.items()
     ]
     head = ["solver", *(str(size) for size in sizes), "exponent"]
-    print(table("milliseconds a pass, by number of mails", head, rows, key="passes"))
+    print(table("Milliseconds per pass, by number of mails", head, rows, key="passes"))
 
 
 def parse() -> argparse.Namespace:

@@ -3,7 +3,7 @@
 Draws have 10 to 50 digits per class of the 60000 training images of MNIST (seeds 0, 1, ...). A smaller
 draw is part of the larger one of its seed. All 10000 test images are for testing. The 20
 transformations are those of the paper (`teo2007_transforms`). `digits.py` has the models and the rules.
-The protocol is in `docs/evidence/images.md`.
+The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -100,11 +100,13 @@ def values(runs: Mapping[str, Found], size: int, name: str, what: str) -> np.nda
 def print_tables(runs: Mapping[str, Found], sizes: Sequence[int]) -> None:
     """Error, support vectors, and seconds of the final fit."""
     names = list(next(iter(runs.values())))
-    head = ["", *(f"{size} per class" for size in sizes)]
+    head = ["model", *(f"{size} per class" for size in sizes)]
+    n_draws = len(values(runs, sizes[0], names[0], "error"))
+    spread = f"mean ± standard error of {n_draws} draws"
     for title, what, scale, form in (
-        ("error on the test set, %", "error", 100, ".2f"),
-        ("support vectors", "support", 1, ".0f"),
-        ("seconds of the final fit", "seconds", 1, ".2f"),
+        (f"Error on 10000 test digits, %: {spread}, by training digits", "error", 100, ".2f"),
+        (f"Number of support vectors: {spread}", "support", 1, ".0f"),
+        (f"Seconds of the final fit: {spread}", "seconds", 1, ".2f"),
     ):
         rows = [
             [name, *(mean_text(scale * values(runs, size, name, what), form) for size in sizes)]
@@ -117,7 +119,7 @@ def print_tables(runs: Mapping[str, Found], sizes: Sequence[int]) -> None:
     ]  # fmt: skip
     print(
         table(
-            "error minus that of VirtualSVC on the same draw, percentage points",
+            "Error minus that of VirtualSVC on the same draw, points",
             head,
             rows,
             "differences",
@@ -143,7 +145,7 @@ def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float)
                 [f"{size} per class, {name}", f"{100 * mean['error']:.2f}", f"{mean['support']:.0f}",
                  f"{mean['seconds']:.1f}", f"{mean['gap']:.1e}"]
             )  # fmt: skip
-    head = ["", "error, %", "support vectors", "seconds", "relative gap"]
+    head = ["digits, solver", "error, %", "support vectors", "seconds", "relative gap"]
     title = f"InvariantSVC by solver, to a gap of {TOL:g} or for {limit:g} s (default solver: no limit)"
     print(table(title, head, rows, key="solvers"))
 

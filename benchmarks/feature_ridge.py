@@ -54,7 +54,15 @@ def fit_ridge(train: Rows, test: Rows, seconds: float) -> Line:
 
 def print_table(title: str, found: dict[str, Line], key: str) -> None:
     """Errors with their standard errors."""
-    headers = ["", "features", "parameters", "error, folds", "error, test", "features, s", "model, s"]
+    headers = [
+        "model",
+        "features",
+        "parameters",
+        "error, folds, %",
+        "error, test, %",
+        "features, s",
+        "model, s",
+    ]
     rows = []
     for name, line in found.items():
         held = mean_text(100 * np.array(line.folds), ".2f")

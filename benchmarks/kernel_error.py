@@ -108,8 +108,9 @@ def main() -> None:
             for method, curve in known.items()
         ]
         changes = "no transformations" if size == 1 else f"{size} rotations"
-        head = ["columns", *map(str, options.columns)]
-        print(table(f"relative error, Frobenius, {changes}", head, rows, key=f"errors_{size}"))
+        head = ["features", *map(str, options.columns)]
+        title = f"Relative error of the kernel matrix (Frobenius norm), by number of features, {changes}"
+        print(table(title, head, rows, key=f"errors_{size}"))
     write_record(options.record, "MNIST, 150 held-out rows", errors=found)
 
 

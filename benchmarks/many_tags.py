@@ -78,8 +78,12 @@ def main() -> None:
         fitted(method, 0.1, train[0][:20], train[1][:20])
     rows = [[method, *measured(method, train, test)] for method in METHODS]
     headers = ["method", "C or c2", "correct, %", "certified unchanged, %", "fit, s"]
-    print(table("Parts of speech", headers, rows, key="tags"))
     n_labels = len({label for labels in train[1] for label in labels})
+    title = (
+        f"{n_labels} parts of speech, CoNLL-2000: correct and certified tokens of the test sentences, "
+        "and seconds of a fit"
+    )
+    print(table(title, headers, rows, key="tags"))
     write_record(options.record, f"CoNLL-2000, {n_labels} parts of speech, 2012 sentences for testing")
 
 

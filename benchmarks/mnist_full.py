@@ -6,7 +6,7 @@ border and of all digits on the list of the round before. It trains on these dig
 variants: those with a dual variable above 0, those of the last list that are still within the margin,
 and the `--add` worst of the others if they violate the margin by more than `--epsilon`. At most
 `--members` variants are used, those with the largest violations. The protocol is in
-`docs/evidence/images.md`.
+`docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -344,13 +344,15 @@ def vote(arguments, X, X_test, y_test) -> None:
         worse, better = np.count_nonzero(each & ~last), np.count_nonzero(last & ~each)
         p = mcnemar(int(worse), int(better))
         rows.append([name, f"{100 * each.mean():.2f}", worse, better, f"{p:.2g}"])
-    headers = ["model", "error %", "only this wrong", "only the sum wrong", "p, McNemar"]
-    print(table("Machines, and the sum of their scores", headers, rows, key="votes"))
+    headers = ["model", "error, %", "wrong by this alone", "wrong by the sum alone", "p, McNemar"]
+    title = "Test error of models, of their means over 13 variants, and of the sum of these means"
+    print(table(title, headers, rows, key="votes"))
 
 
 def report(curve) -> None:
     headers = [
-        "round", "rows", "members", "support vectors", "error %", "gap", "search s", "fit s", "minutes",
+        "round", "rows", "variants", "support vectors", "error, %", "gap", "search, s", "fit, s",
+        "minutes",
     ]  # fmt: skip
     rows = [
         [
@@ -360,7 +362,7 @@ def report(curve) -> None:
         ]
         for each in curve
     ]  # fmt: skip
-    print(table("All of MNIST, by round", headers, rows, key="rounds"))
+    print(table("All of MNIST: test error by round", headers, rows, key="rounds"))
 
 
 def options() -> argparse.Namespace:

@@ -3,7 +3,7 @@
 The pairs are 4 or 9, 2 or 3, 6 or 5, and 7 or 1. Each of 20 draws has 50 digits of the first and 10 of
 the second. All test images of both are for testing. Pixels are in [0, 1], and the kernel is Gaussian.
 The 12 transformations are those of the paper (its figure 2): shifts, rotations, scalings,
-shears. The protocol is in `docs/evidence/few_labels.md`.
+shears. The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "squared": SHARED | {"nu": (1.0, 10.0, 100.0, 1000.0)},
     "epsilon-insensitive": SHARED | {"nu": (1.0, 10.0, 100.0), "epsilon": (0.03, 0.1, 0.3)},
     "VirtualSVC": SHARED,
+}
+HEADS = {
+    "plain": "no penalty",
+    "squared": "penalty, squared",
+    "epsilon-insensitive": "penalty, epsilon-insensitive",
+    "VirtualSVC": "VirtualSVC",
 }
 OURS = ("epsilon-insensitive", "squared")
 KEYS = ("sigma", "C", "nu", "epsilon")
@@ -179,17 +185,26 @@ def print_tables(found: dict[str, dict[str, Any]], draws: int) -> None:
         ]
         for name, machines in found.items()
     ]
-    title = f"error on the test images, %: mean of {draws} draws (standard deviation)"
-    print(table(title, ["", *GRIDS], rows, key="errors"))
+    title = f"Error on the test images, %: mean of {draws} draws (standard deviation)"
+    print(table(title, ["digits", *map(HEADS.__getitem__, GRIDS)], rows, key="errors"))
     rows = [
         [f"{name}, {machine}", *tests(machines[machine]["errors"], machines["VirtualSVC"]["errors"])]
         for machine in OURS
         for name, machines in found.items()
     ]
-    head = ["", "difference", "standard deviation", "better", "worse", "t", "p of t", "p of Wilcoxon"]
+    head = [
+        "digits, penalty",
+        "difference",
+        "standard deviation",
+        "better",
+        "worse",
+        "t",
+        "p of t",
+        "p of Wilcoxon",
+    ]
     print(
         table(
-            "error minus that of VirtualSVC on the same draw, percentage points",
+            "Error minus that of VirtualSVC on the same draw, points, and numbers of draws",
             head,
             rows,
             "differences",

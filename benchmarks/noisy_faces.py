@@ -6,6 +6,8 @@ of each of 40 persons, read from ``--data`` as in the other benchmarks. They are
 errors are means over the persons. A person has only one face in forty, so the error is balanced: the
 mean of the error rates of both sides. The tables also have the fraction of faces with a higher score of
 another person (identification). The protocol is in `docs/evidence/sets.md`.
+
+``--images digits`` repeats the comparison on MNIST: 50 digits of each class, 20 of them for training.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
-from digits import folds_of, squared_distances
+from digits import folds_of, load_mnist, squared_distances
 from report import mean_text, parser_of, require, table, versions, write_record
 from scipy.io import loadmat
 from scipy.ndimage import gaussian_filter, median_filter
@@ -57,6 +59,13 @@ def shrink(faces: np.ndarray, side: int) -> np.ndarray:
     """Means of square blocks, (n, side * side)."""
     block = faces.shape[1] // side
     return faces.reshape(-1, side, block, side, block).mean(axis=(2, 4)).reshape(len(faces), -1)
+
+
+def load_digits(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The first 50 training digits of each class of MNIST, (500, 784) gray values 0 to 255."""
+    X, y = load_mnist(folder, "train")
+    rows = np.concatenate([np.flatnonzero(y == digit)[:50] for digit in range(10)])
+    return 255.0 * X[rows].astype(np.float64), y[rows]
 
 
 def split(y: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -183,14 +192,15 @@ def balanced_error(decisions: np.ndarray, y: np.ndarray, wanted: Sequence[int]) 
 class Draw:
     """One draw of training faces: distances, validation errors and tests."""
 
-    def __init__(self, faces: np.ndarray, y: np.ndarray, seed: int) -> None:
-        self.train, self.rest = split(y, 5, seed)
+    def __init__(self, faces: np.ndarray, y: np.ndarray, size: int, seed: int) -> None:
+        self.train, self.rest = split(y, size, seed)
         self.y, self.y_test = y[self.train], y[self.rest]
         rng = np.random.default_rng([seed, 1])
         self.faces = faces[self.train]
         self.validation = {name: noise(self.faces, rng) for name, noise in NOISES.items()}
         self.test = {name: noise(faces[self.rest], rng) for name, noise in NOISES.items()}
-        self.wanted = np.sort(rng.permutation(40)[:WANTED])
+        self.persons = np.unique(y)
+        self.wanted = np.sort(rng.permutation(self.persons)[:WANTED])
         self.folds = folds_of(self.y, FOLDS, seed)
         self.filtered: dict[str, tuple[Any, ...]] = {}
         self.tables: dict[Way, Distances] = {}
@@ -245,9 +255,9 @@ class Draw:
         sigma = distances.sigma(times)
         values = [gaussian(part, sigma) for part in distances.test.values()]
         (K, *asked), _ = clipped(gaussian(distances.among, sigma), *values)
-        found = one_against_all(K, self.y, range(40), C, asked)
+        found = one_against_all(K, self.y, self.persons, C, asked)
         return {
-            name: 100 * balanced_error(part, self.y_test, range(40))
+            name: 100 * balanced_error(part, self.y_test, self.persons)
             for name, part in zip(NOISES, found, strict=True)
         }
 
@@ -256,14 +266,16 @@ ONLY_FILTERS = [Way(name) for name in FILTERS]
 BOXES = [Way(radius=radius) for radius in RADII]
 
 
-def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, dict[str, dict[str, float]]]:
+def run_draw(
+    seed: int, faces: np.ndarray, y: np.ndarray, size: int
+) -> dict[str, dict[str, dict[str, float]]]:
     """Errors in percent on all noises, by the noise of the choice and the model."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     found: dict[str, Any] = {}
     quick = sklearn.config_context(assume_finite=True, skip_parameter_validation=True)
     with threadpool_limits(1), quick:
-        draw = Draw(faces, y, seed)
+        draw = Draw(faces, y, size, seed)
         for noise in NOISES:
             best, _ = draw.choose(ONLY_FILTERS, noise)
             sets = {
@@ -277,7 +289,7 @@ def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, dict[str,
     return found
 
 
-def print_errors(runs: Sequence[dict[str, Any]], known: bool) -> None:
+def print_errors(runs: Sequence[dict[str, Any]], images: str, side: int, known: bool) -> None:
     """Print the errors of all models on all noises, and differences."""
 
     def of(name: str, noise: str) -> np.ndarray:
@@ -287,28 +299,35 @@ def print_errors(runs: Sequence[dict[str, Any]], known: bool) -> None:
     for name, other in (("box", "plain"), ("box", "filter"), ("box on filtered", "filter")):
         found = [of(name, one) - of(other, one) for one in NOISES]
         rows.append([f"{name} - {other}", *(mean_text(one, "+.1f") for one in found)])
-    title = f"{SIDE} x {SIDE}, noise {'known' if known else 'unknown'}: balanced error, %"
-    print(table(title, ["", *NOISES], rows))
+    models = "models chosen on this noise" if known else f"models chosen on clean {images}"
+    kind = "Olivetti faces" if images == "faces" else "MNIST"
+    title = f"Balanced error, %, {kind} of {side} x {side} pixels, {models}"
+    key = f"{side}_x_{side}_noise_{'known' if known else 'unknown'}_balanced_error"
+    print(table(title, ["model or difference", *NOISES], rows, key))
 
 
 def main() -> None:
-    parser = parser_of(__doc__, data="olivetti/")
+    parser = parser_of(__doc__, data="olivetti/ or mnist/")
+    parser.add_argument("--images", choices=["faces", "digits"], default="faces")
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     options = parser.parse_args()
-    faces, y = load_faces(options.data)
+    if options.images == "faces":
+        faces, y = load_faces(options.data)
+        X, size = shrink(faces, SIDE), 5
+        data = "Olivetti faces, 40 persons, 5 faces each for training and 5 for testing"
+    else:
+        (X, y), size = load_digits(options.data), 20
+        data = "MNIST, 20 digits of each class for training and 30 for testing"
+    side = round(np.sqrt(X.shape[1]))
     print(versions())
-    print(f"{options.draws} draws, 5 training faces of each person; means ± standard errors")
+    print(f"{data}; {options.draws} draws; means ± standard errors")
     with ProcessPoolExecutor(options.jobs) as pool:
-        work = partial(run_draw, faces=shrink(faces, SIDE), y=y)
+        work = partial(run_draw, faces=X, y=y, size=size)
         runs = list(pool.map(work, range(options.draws)))
     for known in (True, False):
-        print_errors(runs, known)
-    write_record(
-        options.record,
-        "Olivetti faces, 40 persons, 5 faces each for training and 5 for testing",
-        seeds=f"{options.draws} draws",
-    )
+        print_errors(runs, options.images, side, known)
+    write_record(options.record, data, seeds=f"{options.draws} draws")
 
 
 if __name__ == "__main__":

@@ -136,10 +136,10 @@ def print_tables(draws: int) -> None:
             error = np.std(support, ddof=1) / np.sqrt(draws)
             lines.append([name, f"{np.mean(support):.1f} ± {error:.1f}",
                           f"{100 * (1 - np.mean(right)):.1f}", value])  # fmt: skip
-        heads = ["", "support vectors of 60", "error, %", "smallest eigenvalue"]
+        heads = ["model", "support vectors of 60", "error, %", "smallest eigenvalue"]
         print(
             table(
-                f"points of unknown size, sigma {sigma:g}, means of {draws} draws",
+                f"60 points of unknown size, sigma {sigma:g}: means of {draws} draws",
                 heads,
                 lines,
                 f"sigma_{sigma:g}".replace(".", "_"),

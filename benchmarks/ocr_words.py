@@ -219,8 +219,8 @@ def main() -> None:
     settings = [each for each in SETTINGS if all(word in each.name for word in options.only)]
     print(versions())
     lines = compare(settings, train, test, options)
-    headers = ["model", "C", "error %", "seconds", "gap", "support vectors", "GB"]
-    title = f"Words, {options.part}: {len(train.y)} letters to train, {len(test.y)} to test"
+    headers = ["model", "C", "error, %", "seconds", "gap", "support vectors", "GB"]
+    title = f"Words, {len(train.y)} letters for training, {len(test.y)} for testing: letter error"
     print(table(title, headers, lines, key="models"))
     write_record(options.record, "OCR letters (Taskar et al. 2003), fold 0 for training")
 

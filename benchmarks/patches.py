@@ -145,13 +145,16 @@ def main() -> None:
     if "photographs" in options.sets:
         found = photographs(options)
         title = (
-            f"photographs: {options.photographs} of the 50000 training images, "
-            f"{options.components} landmarks"
+            f"CIFAR-10, {options.photographs} training images, patches with {options.components} "
+            "landmarks: error"
         )
         print_table(title, found, "photographs")
     if "digits" in options.sets:
         found = turned_digits(options)
-        title = f"rotated digits: {options.digits} training images, {options.turns} rotations"
+        title = (
+            f"Rotated digits, {options.digits} training images, patches under {options.turns} "
+            "rotations: error"
+        )
         print_table(title, found, "digits")
     write_record(
         options.record,

@@ -87,7 +87,7 @@ def main() -> None:
         name = f"{'averaged' if averaged else 'plain'}, {layers} layer{'s' if layers == 2 else ''}"
         found[name] = compare(averaged, layers, train, test, options)
         print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
-    title = f"photographs: {options.photographs} of the 50000 training images, whole"
+    title = f"CIFAR-10, {options.photographs} training images, whole photographs: error"
     print_table(title, found, "whole")
     write_record(options.record, "CIFAR-10 (20000 training images, first 1000 test images)")
 

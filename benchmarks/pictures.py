@@ -4,7 +4,7 @@
     python benchmarks/pictures.py malware
 
 Roles of colors (Okabe and Ito): plain gray, robust blue, trained on changed data orange, invariant
-kernels and bounds on weights green. `figures.mplstyle` has the style.
+kernels green. Bounds on weights are dashed. `figures.mplstyle` has the style.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from records import Record, Table
 STYLE = Path(__file__).with_name("figures.mplstyle")
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 GRAY, BLUE, ORANGE, GREEN, PINK = "#666666", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+LIGHT_BLUE = "#56B4E9"
 LINE = 0.055  # height of a line of text, as a share of the height of an axis
 
 
@@ -63,33 +64,34 @@ def name_lines(axes: Axes, lines: Sequence[tuple[str, float, str]], x: float) ->
 
 
 def malware() -> Figure:
-    """Draw detection rate against added features, in percent."""
+    """Draw detection rate against edited features, in percent, for two attackers."""
     looks = {
         "LinearSVC": ("linear SVM", GRAY, "-"),
-        "bounded on both sides": ("bounded weights", ORANGE, "-"),
-        "nonnegative": ("nonnegative weights", GREEN, "--"),
+        "nonnegative": ("weights \u2265 0", GREEN, "--"),
+        "bounded below": ("weights \u2265 \u2212b", PINK, "--"),
+        "bounded on both sides": ("|weights| \u2264 b", ORANGE, "--"),
         "FAdd": ("structinv, FAdd", BLUE, "-"),
+        "FEdit": ("structinv, FEdit", LIGHT_BLUE, "-"),
     }
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    axes = figure.subplots()
-    detected, clean = table_of("malware", "detected"), table_of("malware", "clean")
-    sizes, names, at_ten = [0, 2, 5, 10, 20], [], {}
-    for method, (name, color, dashes) in looks.items():
-        mean, error = pairs(detected, method, [f"K = {size}" for size in sizes[1:]])
-        first = clean.cell(method, "for K = 10")
-        mean, error = np.append(first[0], mean), np.append(first[1], error)
-        line(axes, sizes, mean, error, color, dashes)
-        names.append((name, float(mean[-1]), color))
-        at_ten[method] = mean[sizes.index(10)]
-    for method, shift in {"LinearSVC": 5.0, "FAdd": -6.0}.items():
-        y, color = at_ten[method], looks[method][1]
-        axes.text(10, y + shift, f"{y:.1f} %", color=color, ha="center", va="center", weight="bold")
-    axes.set(ylim=(-5, 72), xlabel="permissions and services that the attacker adds (worst case)")
-    axes.set(ylabel="malware detected at 1 % false positives", xticks=sizes)
-    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    plain, robust = at_ten["LinearSVC"], at_ten["FAdd"]
-    axes.set_title(f"At ten additions a linear SVM detects {plain:.1f} %, structinv {robust:.0f} %")
-    name_lines(axes, names, sizes[-1])
+    panels = {"detected": "attacker adds features", "detected_either": "attacker adds or removes"}
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    sizes, lines = [0, 2, 5, 10, 20], {}
+    for axes, (key, title) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
+        detected = table_of("malware", key)
+        for method in (method for method in looks if method in detected.names()):
+            name, color, dashes = looks[method]
+            mean, error = pairs(detected, method, [f"K = {size}" for size in sizes])
+            line(axes, sizes, mean, error, color, dashes)
+            lines[name] = axes.lines[-1]
+        axes.set(ylim=(-3, 75), xlabel="edited features, worst case", xticks=sizes)
+        axes.set_title(title, weight="normal")
+        axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    figure.axes[0].set_ylabel("malware detected at 1 % false positives")
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=3, frameon=False)
+    adds = table_of("malware", "detected").cell("FAdd", "K = 10")[0]
+    edits = table_of("malware", "detected_either").cell("FEdit", "K = 10")[0]
+    title = f"After ten edits FAdd detects {adds:.0f} % (left), FEdit {edits:.0f} % (right)"
+    figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12)
     return figure
 
 
@@ -126,29 +128,34 @@ def spam_shift() -> Figure:
     return figure
 
 
-def texts() -> Figure:
-    """Draw detection rate against edited tokens, on unseen mailboxes, in percent."""
+def spam() -> Figure:
+    """Draw detected spam against deleted or inserted words, on unseen mailboxes, in percent."""
     looks = {
-        "LinearSVC": ("LinearSVC", GRAY),
-        "LogisticRegression": ("LogisticRegression", ORANGE),
-        "MultinomialNB": ("MultinomialNB", GREEN),
-        "InvariantTextClassifier": ("InvariantTextClassifier,\ncertified", BLUE),
+        "InvariantTextClassifier, certified": ("structinv, certified", BLUE),
+        "MultinomialNB": ("naive Bayes", GREEN),
+        "LinearSVC": ("linear SVM", GRAY),
+        "LogisticRegression": ("logistic regression", ORANGE),
     }
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     table, sizes, names, at_ten = table_of("text", "unseen"), [0, 5, 10, 20], [], {}
     columns = ["no edit", *(f"either {size}" for size in sizes[1:])]
-    for method, (name, color) in looks.items():
-        row = f"{method}, certified" if color == BLUE else method
-        mean, error = pairs(table, row, columns)
-        line(axes, sizes, mean, error, color)
+    # Errors next to each other remain visible.
+    for shift, (method, (name, color)) in zip((0.0, 0.22, -0.22, -0.44), looks.items(), strict=True):
+        mean, error = pairs(table, method, columns)
+        axes.errorbar(
+            np.array(sizes) + shift, mean, error, color=color, marker="o", elinewidth=1, capsize=0,
+            lw=2.8 if color == BLUE else 1.8, zorder=3 if color == BLUE else 2,
+        )  # fmt: skip
         names.append((name, float(mean[-1]), color))
-        at_ten[method] = mean[sizes.index(10)]
-    axes.set(ylim=(-8, 90), xlabel="tokens that the attacker deletes or inserts (worst case)")
+        at_ten[name] = mean[sizes.index(10)]
+    axes.set(ylim=(-8, 90), xlabel="words that the spammer deletes or inserts (worst case)")
     axes.set(ylabel="spam detected at 1 % false positives", xticks=sizes)
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    plain, robust = at_ten["LinearSVC"], at_ten["InvariantTextClassifier"]
-    axes.set_title(f"After ten edits LinearSVC detects {plain:.0f} %, structinv {robust:.0f} %")
+    robust, plain = at_ten["structinv, certified"], at_ten["linear SVM"]
+    axes.set_title(
+        f"After ten edits structinv detects {robust:.0f} % of spam, a linear SVM {plain:.0f} %"
+    )
     name_lines(axes, names, sizes[-1])
     return figure
 
@@ -271,8 +278,8 @@ def mnist_full() -> Figure:
     table = table_of("mnist_full", "earlier")
     minutes = np.array([table.cell(name, "minutes") for name in table.names()])
     # A row's minutes include the search after it.
-    minutes -= np.array([table.cell(name, "search s") for name in table.names()]) / 60
-    errors = [table.cell(name, "error %") for name in table.names()]
+    minutes -= np.array([table.cell(name, "search") for name in table.names()]) / 60
+    errors = [table.cell(name, "error") for name in table.names()]
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     axes = figure.subplots()
     for level, name, shift in ((0.68, "one pixel", 0.012), (0.56, "two pixels, deskewed", -0.022)):
@@ -358,7 +365,7 @@ def invariant_kernels() -> Figure:
     digits, molecules = table_of("turned_digits", "kernels"), table_of("qm7", "errors")
     panels = (
         ("Rotated MNIST digits", "test error, %", 12, digits, "error, test",
-         {"plain": "Gaussian kernel", "exact": "mean of\n24 rotations"}),
+         {"plain": "Gaussian kernel", "OrbitMean": "mean of\n24 rotations"}),
         ("QM7 molecules", "RMSE, kcal/mol", 6, molecules, "RMSE",
          {"sorted, Laplacian": "sorted matrices", "mean of 4, Laplacian": "mean of 4 permutations",
           "mean of 8, Laplacian": "mean of 8", "mean of 16, Laplacian": "mean of 16"}),
@@ -424,7 +431,7 @@ def convergence() -> Figure:
 PICTURES: dict[str, Callable[[], Figure]] = {
     drawing.__name__: drawing
     for drawing in (
-        malware, spam_shift, texts, digits_small_sample, mistyped, semi_supervised, mnist_pairs,
+        malware, spam_shift, spam, digits_small_sample, mistyped, semi_supervised, mnist_pairs,
         mnist_full, faces, kernel_error, invariant_kernels, convergence,
     )
 }  # fmt: skip

@@ -55,8 +55,6 @@ class Line:
     """A row of the table; times are in seconds unless stated in the row."""
 
     work: str
-    target: str
-    aim: str
     ours: float
     reference: float
     ratio: float
@@ -65,7 +63,7 @@ class Line:
     def cells(self) -> list[str]:
         """The line as text."""
         numbers = [_short(self.ours), _short(self.reference), _short(self.ratio)]
-        return [self.work, self.target, self.aim, *numbers]
+        return [self.work, *numbers]
 
 
 def _short(value: float) -> str:
@@ -74,7 +72,7 @@ def _short(value: float) -> str:
 
 def show(title: str, lines: Sequence[Line], path: Path | None, data: str, **points: Any) -> None:
     """Print rows as a table with their notes, and write a record to `path` if given."""
-    head = ["work", "target", "aim", "structinv", "reference", "ratio"]
+    head = ["work", "structinv", "reference", "ratio"]
     print(table(title, head, [line.cells() for line in lines], key="work"))
     notes = {line.work: line.note for line in lines if line.note}
     print("\n".join(f"{work}: {note}" for work, note in notes.items()))

@@ -3,7 +3,7 @@
 All parameters are chosen by the labeled rows alone, by the errors of 5 stratified folds, the same for
 all methods. Ties go to the first of the grid: the simplest family, the prescribed length scale, the
 weakest penalty and the smallest C. Weights are ``nu = c / (n s)`` with s the mean squared norm of the
-functionals. Penalties are folded into the kernel. The protocol is in `docs/evidence/few_labels.md`.
+functionals. Penalties are folded into the kernel. The protocol is in `docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -432,7 +432,7 @@ def print_errors(results: dict[str, Found]) -> None:
                 cell += f" ({PAPER[name][order[method]][SIZES.index(size)]:4.1f})"
             row.append(cell)
         rows.append(row)
-    title = "error on the rows without a label, %, mean ± standard deviation (in the paper)"
+    title = "Error on rows without a label, %: mean ± standard deviation of 10 draws (in the paper)"
     print(table(title, ["set, labeled rows", *PRESCRIBED], rows, key="prescribed"))
 
 
@@ -449,7 +449,7 @@ def print_tests(results: dict[str, Found]) -> None:
         if len(row) > 1:
             rows.append(row)
     heads = [f"{loss} - SVC{label}" for loss in ("hinge", "squared") for label in ("", ", t-test")]
-    title = "gradients minus SVC on the same draw: mean difference in points, p of two-sided tests"
+    title = "Error minus that of SVC on the same draw, points, with p values of the paired t-test"
     print(table(title, ["set, labeled rows", *heads], rows, key="tests"))
 
 
@@ -479,7 +479,10 @@ def print_summary(results: dict[str, Found]) -> None:
     """In how many cells each candidate is better than each competitor."""
     apart = {name: found for name, found in results.items() if name not in PICKED_ON}
     known = {name: found for name, found in results.items() if name in PICKED_ON}
-    groups = (("selection", "sets of the selection", known), ("apart", "all other sets", apart))
+    groups = (
+        ("selection", "Data sets of the selection", known),
+        ("apart", "All other data sets", apart),
+    )
     for key, title, group in groups:
         rows = []
         for candidate, choice in CANDIDATES.items():
@@ -492,10 +495,11 @@ def print_summary(results: dict[str, Found]) -> None:
                 means, marks = np.array([np.mean(one) for one in less]), [mark(one) for one in less]
                 counts = (np.sum(means < 0), np.sum(means > 0), marks.count("+"), marks.count("-"))
                 rows.append([f"{candidate} - {other}", f"{np.mean(means):+.2f}", *counts])
-        head = ["", "mean", "lower", "higher", "lower, p < 0.05", "higher, p < 0.05"]
+        head = ["difference", "mean, points", "lower", "higher", "lower, p < 0.05", "higher, p < 0.05"]
         if group:
             n_cells = len(group) * len(SIZES)
-            print(table(f"{title}: points over {n_cells} cells, and numbers of cells", head, rows, key))
+            what = f"mean difference of errors, points, and numbers of the {n_cells} cells"
+            print(table(f"{title}: {what}", head, rows, key))
 
 
 def differences(found: Found) -> dict[str, Any]:

@@ -3,7 +3,10 @@
 `structinv.datasets.make_signals` generates the signals: a slow or a quick rhythm of any phase,
 multiplied by a random factor, with a random baseline. They replace the electroencephalograms of
 Pozdnoukhov and Bengio 2006 (section 5.2), which are not available. No number here is comparable with
-the paper. The protocol is in `docs/guide/signals.md`.
+the paper. The protocol is in `docs/evidence/sets.md`.
+
+``--worlds digits`` takes images instead: the 8 x 8 digits of scikit-learn with unknown contrast (factor)
+and brightness (constant), for four of the methods.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from report import mean_text, parser_of, table, versions, write_record
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -28,7 +32,9 @@ from structinv.oracles import InvarianceOracle, Offset, Segment
 WORLDS = {
     "wide": {"scale": (0.25, 4.0), "offset": 2.0, "noise": 0.1},
     "narrow": {"scale": (0.5, 2.0), "offset": 1.0, "noise": 0.3},
+    "digits": {"scale": (0.25, 4.0), "offset": 1.0, "noise": 0.1},
 }
+OF_DIGITS = ("SVM", "SVM, standardized", "segment + offset", "vicinal kernel")
 TEST_SEED, TEST_SIZE = 10_000, 2000
 CS = (1.0, 10.0, 100.0)
 SQUARE_CS = (0.01, 0.1, 1.0, 10.0)
@@ -41,6 +47,20 @@ Params = tuple[Any, ...]
 # A model: a function of training rows, labels and parameters; returns predictor and support vectors.
 Fitted = tuple[Callable[[np.ndarray], np.ndarray], int]
 Fit = Callable[[np.ndarray, np.ndarray, Params], Fitted]
+
+
+def drawn(name: str, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw signals of a world, or digits: the last 797 for tests, else some of the first 1000."""
+    world = WORLDS[name]
+    if name != "digits":
+        return make_signals(size, random_state=seed, **world)
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    rows = np.arange(1000, len(y)) if seed == TEST_SEED else rng.permutation(1000)[:size]
+    gain = np.exp(rng.uniform(*np.log(world["scale"]), (len(rows), 1)))
+    offset = rng.uniform(-world["offset"], world["offset"], (len(rows), 1))
+    X = gain * X[rows] / 16 + offset
+    return X + rng.normal(0.0, world["noise"], X.shape), y[rows]
 
 
 def standardized(X: np.ndarray) -> np.ndarray:
@@ -177,7 +197,7 @@ def one(method: tuple[Fit, Fit, Sequence[Params], int], rows: Any, test: Any) ->
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=["wide", "narrow"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[50, 100, 200, 400])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument(
@@ -187,22 +207,30 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{versions()}\n")
     for name in options.worlds:
-        world = WORLDS[name]
-        test = make_signals(TEST_SIZE, random_state=TEST_SEED, **world)
+        world, rows_of = WORLDS[name], "digits" if name == "digits" else "signals"
+        test = drawn(name, TEST_SIZE, TEST_SEED)
         table_of = methods(world, options.corrections)
+        if name == "digits":
+            table_of = {method: table_of[method] for method in OF_DIGITS}
         found = {method: {size: [] for size in options.sizes} for method in table_of}
         for seed in range(options.draws):
             for size in options.sizes:
-                rows = make_signals(size, random_state=1000 * seed + size, **world)
+                rows = drawn(name, size, 1000 * seed + size)
                 for method, how in table_of.items():
                     found[method][size].append(one(how, rows, test))
             print(f"{name}: draw {seed}", file=sys.stderr, flush=True)
-        heads = ["", *(f"{size} signals" for size in options.sizes)]
+        heads = ["model", *(f"{size} {rows_of}" for size in options.sizes)]
         lines = [[method, *map(mean_text, runs.values())] for method, runs in found.items()]
-        print(table(f"{name}, {world}: error, %", heads, lines, key=f"{name}_error"))
-    write_record(
-        options.record, "generated signals of unknown gain and baseline", seeds=f"{options.draws} draws"
-    )
+        (low, high), offset, noise = world["scale"], world["offset"], world["noise"]
+        title = (
+            f"Error on {len(test[0])} test {rows_of}, %, gains of {low:g} to {high:g}, baselines up to "
+            f"{offset:g}, noise {noise:g}"
+        )
+        print(table(title, heads, lines, key=f"{name}_error"))
+    data = "generated signals of unknown gain and baseline"
+    if options.worlds == ["digits"]:
+        data = "8 x 8 digits of scikit-learn with unknown contrast and brightness"
+    write_record(options.record, data, seeds=f"{options.draws} draws")
 
 
 if __name__ == "__main__":

@@ -90,14 +90,15 @@ def main() -> None:
         "edge features",
         "outcome",
         "seconds",
-        "processor s",
+        "processor time, s",
         "gap",
         "iterations",
-        "train",
-        "test",
+        "correct, train",
+        "correct, test",
     ]
     print(versions())
-    print(table(f"Snakes, C = {arguments.C:g}", headers, lines, key="fits"))
+    title = f"Snakes, C = {arguments.C:g}: fractions of correct cells, and seconds of a fit"
+    print(table(title, headers, lines, key="fits"))
     write_record(arguments.record, "snakes (Nowozin et al. 2011), 200 + 100 grids")
 
 

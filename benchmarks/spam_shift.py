@@ -161,12 +161,13 @@ def run(corpus: Corpus, intercept: bool, jobs: int) -> dict[str, dict[str, Outco
 
 def print_tables(results: Mapping, intercept: bool, corpus: Corpus) -> None:
     """Accuracies, McNemar's exact test of the robust methods against plain hinge, and certificates."""
-    name, key = ("with intercept", "counts_intercept") if intercept else ("no intercept", "counts")
+    name, key = ("an intercept", "counts_intercept") if intercept else ("intercept", "counts")
+    name = f"{'with' if intercept else 'no'} {name}"
     percent = [
         [held, *(f"{100 * one.accuracy:.2f} / {100 * one.auc:.2f}" for one in row.values())]
         for held, row in results.items()
     ]
-    print(table(f"raw counts, {name}: accuracy / AUC, %", ["held out", *METHODS], percent, key))
+    print(table(f"Accuracy / AUC, %, raw counts, {name}", ["held out", *METHODS], percent, key))
     rows = []
     for held, row in results.items():
         plain = (row["hinge"].scores > 0) == (corpus.labels[held] > 0)
@@ -175,14 +176,18 @@ def print_tables(results: Mapping, intercept: bool, corpus: Corpus) -> None:
             lost, won = int(np.sum(plain & ~right)), int(np.sum(right & ~plain))
             rows.append([f"{held} {method}", lost, won, f"{mcnemar(lost, won):.1e}"])
     head = ["held out, method", "only hinge right", "only this right", "p"]
-    print(table("McNemar's test against hinge (exact, two-sided)", head, rows, f"{key}_mcnemar"))
+    title = (
+        f"Mails that one of two classifies correctly, {'with' if intercept else 'without'} an intercept "
+        "(exact McNemar test against the plain hinge)"
+    )
+    print(table(title, head, rows, f"{key}_mcnemar"))
     rows = [
         [f"{held} {method}", *(f"{100 * share:.1f}" for share in row[method].certified)]
         for held, row in results.items()
         for method in CERTIFIED
     ]
     head = ["held out, method", *(f"K={K}" for K in EDITS)]
-    print(table("certified accuracy, %, K words dropped", head, rows, f"{key}_certified_drop"))
+    print(table("Certified accuracy, %, after any K dropped words", head, rows, f"{key}_certified_drop"))
 
 
 def note(text: str) -> None:

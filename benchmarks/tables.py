@@ -1,67 +1,46 @@
-"""Tables of pages, generated from the records of benchmarks.
+"""Numbers of pages: whole tables of records, and a check of the numbers that pages quote.
 
-    python benchmarks/tables.py            # write all marked tables again
-    python benchmarks/tables.py --check    # only report what is wrong
+    python benchmarks/tables.py            # report what is wrong
 
-A page marks the place of a table, and may choose from it by JSON:
+The pages of evidence show whole tables, which the build of the site renders
+(`docs/_ext/record_tables.py`):
 
-    <!-- table: malware/detected {"rows": {"FAdd": "`FAdd`"}, "columns": ["K = 2", "K = 10"]} -->
-    ...
-    <!-- end -->
+    ```{record} malware/detected
+    ```
 
-- rows, columns: a list of names, or an object from names in the record to names in the page; they
-  select, order and rename. The first column is always shown; {"": "Method"} gives it a heading. If two
-  columns have one name, the second is named with its unit, such as "features, s".
-- where: an object from columns to cells, such as {"solver": "bmrm"}; other rows are left out.
-- formats: an object from columns to formats, such as {"hinge": "{0:.1f}"} for the first of two numbers.
-- bold: "max" or "min", the best of every column; or an object from columns to "max" or "min".
-- sort: the name of a column, with a minus sign for descending order.
-
-Three other marks have the same end. ``<!-- records: malware, text -->`` lists commands, data and
-sources. ``<!-- text`` starts a text with references such as ``{malware/detected > FAdd > K = 10}``; a
-format may follow, ``{malware/detected > FAdd > K = 10 :.0f}``, and applies to the first number.
+Other pages quote few numbers, as plain text. ``records/quotes.toml`` lists these texts by page, with
+references to the records, such as ``{malware/detected > FAdd > K = 10}``. A format may follow,
+``{malware/detected > FAdd > K = 10 :.0f}``, and applies to the first number of the cell. Several columns
+are the cells of a row, ``{malware/detected > FAdd > K = 2 | K = 10}``. Each text must
+stand in its page. A decimal number of a listed page, outside code, must be in one of these texts, in a
+table of a record on the page, or among the "others" of the page.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from records import FOLDER, Cell, Column, Record, Table
+from records import FOLDER, Record, Table
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-# Pages whose sentences have no decimal numbers but those of their tables.
-CHECKED = [
-    *(DOCS.glob("evidence/*.md")),
-    *(DOCS.glob("papers/*.md")),
-    *(DOCS / f"{name}.md" for name in ("choose", "comparison", "faq", "limits")),
-    *(
-        DOCS / f"guide/{name}.md"
-        for name in ("images", "malware", "molecules", "sequences", "texts", "words")
-    ),
-]
-PUBLISHED = {"images.md": {"5.03", "2.28"}}  # errors of papers
+QUOTES = FOLDER / "quotes.toml"
+COLUMNS = 6
+LONG = 24  # rows of a table that the site folds
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]|-\d)")
-MARK = re.compile(
-    r"(?P<start><!-- (?P<kind>table|records|text)\b:?(?P<content>.*?)-->\n).*?(?P<end>\n?<!-- end -->)",
-    flags=re.DOTALL,
-)
 REFERENCE = re.compile(
     r"\{(?P<table>[\w/]+) > (?P<row>[^{}>]+) > (?P<column>[^{}>]+?)(?P<spec> :[^{}]+)?\}"
 )
-NO_BREAK = "\N{NO-BREAK SPACE}"
 
 record_of = cache(Record.read)
 
 
 def table_of(path: str) -> Table:
+    """The table of a record, by names such as "malware/detected"."""
     name, _, key = path.partition("/")
     tables = record_of(name).tables
     if key not in tables:
@@ -69,76 +48,33 @@ def table_of(path: str) -> Table:
     return tables[key]
 
 
-def render(table: Table, options: dict[str, Any]) -> str:
-    """Write a table as Markdown."""
-    table = _sorted(_where(table, options.get("where", {})), options.get("sort", ""))
-    rows = _chosen(options.get("rows"), table.names())
-    columns = _chosen(options.get("columns"), table.headers())
-    first = table.columns[0].name
-    heading = columns.pop(first, first)
-    shown = {name: table.column(name) for name in columns}
-    formats = options.get("formats", {})
-    kept = [row for name in rows for row in table.rows if row[0] == name]
-    cells = [[rows[str(row[0])] for row in kept]]
-    for name, (number, column) in shown.items():
-        layout = Column(name, column.unit, formats.get(name, column.format))
-        values = [row[number] for row in kept]
-        best = _best(values, options.get("bold"), name)
-        texts = [layout.text(value) for value in values]
-        cells.append([f"**{text}**" if text in {texts[i] for i in best} else text for text in texts])
-    heads = [
-        heading,
-        *(columns[name] + column.heading[len(name) :] for name, (_, column) in shown.items()),
-    ]
-    lines = [
-        heads,
-        ["---", *("--:" if c.format else "---" for _, c in shown.values())],
-        *zip(*cells, strict=True),
-    ]
-    return "\n".join(f"| {' | '.join(_in_table(cell) for cell in line)} |" for line in lines)
+def markdown(table: Table, written: Callable[[str], str] = str) -> list[str]:
+    """Write a table in Markdown, as several if it has more columns than a page can show.
+
+    `written` changes the texts of headings and of names.
+    """
+    first, others = table.columns[0], list(enumerate(table.columns))[1:]
+    parts = -(-len(others) // (COLUMNS - 1))
+    sizes = [len(others) // parts + (part < len(others) % parts) for part in range(parts)]
+    names = [written(str(row[0] or "")) for row in table.rows]
+    found = []
+    for part, size in enumerate(sizes):
+        shown = others[sum(sizes[:part]) : sum(sizes[:part]) + size]
+        heads = [written(_capital(one)) for one in (first.heading, *(c.heading for _, c in shown))]
+        lines = [heads, ["---", *("--:" if c.format else "---" for _, c in shown)]]
+        for name, row in zip(names, table.rows, strict=True):
+            lines.append([name, *(column.text(row[number]) for number, column in shown)])
+        found.append("\n".join(f"| {' | '.join(map(_in_table, line))} |" for line in lines))
+    return found
 
 
-def _chosen(wanted: Any, known: Sequence[str]) -> dict[str, str]:
-    """Names of the record and their names in the page, in the order of the page."""
-    if wanted is None:
-        return {name: name for name in known}
-    chosen = dict(wanted) if isinstance(wanted, dict) else {name: name for name in wanted}
-    if unknown := [name for name in chosen if name not in known]:
-        raise KeyError(f"no {unknown} in the table, which has {list(known)}")
-    return chosen
-
-
-def _best(values: Sequence[Cell], bold: Any, name: str) -> list[int]:
-    """The places of the best value of a column, none if it has no numbers."""
-    wanted = bold.get(name) if isinstance(bold, dict) else bold
-    firsts = [value[0] if isinstance(value, list) else value for value in values]
-    numbers = {i: one for i, one in enumerate(firsts) if isinstance(one, (int, float))}
-    if not wanted or not numbers:
-        return []
-    best = {"max": max, "min": min}[wanted](numbers.values())
-    return [i for i, one in numbers.items() if one == best]
-
-
-def _where(table: Table, cells: dict[str, Cell]) -> Table:
-    wanted = {table.column(name)[0]: cell for name, cell in cells.items()}
-    kept = [row for row in table.rows if all(row[i] == cell for i, cell in wanted.items())]
-    return Table(table.title, table.columns, kept)
-
-
-def _sorted(table: Table, by: str) -> Table:
-    if not by:
-        return table
-    number, _ = table.column(by.removeprefix("-"))
-    firsts = {
-        id(row): row[number][0] if isinstance(row[number], list) else row[number] for row in table.rows
-    }
-    rows = sorted(table.rows, key=lambda row: firsts[id(row)], reverse=by.startswith("-"))
-    return Table(table.title, table.columns, rows)
+def _capital(text: str) -> str:
+    name = re.match(r"\w*", text)[0]  # type: ignore[index]
+    return text if name == "structinv" or "_" in name else text[:1].upper() + text[1:]
 
 
 def _in_table(text: str) -> str:
-    """Escape bars, and keep "1.0 ± 0.1" and "K = 10" on one line."""
-    return re.sub(r" ([±=/]) ", rf"{NO_BREAK}\1{NO_BREAK}", re.sub(r"(?<!\\)\|", r"\\|", text))
+    return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 
 def sources(names: Sequence[str]) -> str:
@@ -147,55 +83,60 @@ def sources(names: Sequence[str]) -> str:
     for name in names:
         record = record_of(name)
         measured = f"measured on {record.date}"
-        transcribed = record.source.replace("from docs/results.md at ", "at ")
         parts = [
             record.data,
             record.seeds and f"seeds: {record.seeds}",
-            measured if record.source == "measured" else transcribed,
+            measured if record.source == "measured" else record.source,
             record.machine,
             record.versions,
         ]
         lines.append([f"`{record.command}`", "; ".join(part for part in parts if part)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_in_table, line))} |" for line in lines)
 
 
 def resolved(text: str) -> str:
-    """Replace the references of a text by the cells, and keep percent signs on their lines."""
-    return REFERENCE.sub(_referenced, text).replace(" %", f"{NO_BREAK}%")
+    """Replace the references of a text by the cells."""
+    return REFERENCE.sub(_referenced, text)
 
 
 def _referenced(match: re.Match[str]) -> str:
     table = table_of(match["table"])
-    cell, (_, column) = table.cell(match["row"], match["column"]), table.column(match["column"])
-    if match["spec"] is None:
-        return _in_table(column.text(cell))
-    return format(cell[0] if isinstance(cell, list) else cell, match["spec"].removeprefix(" :"))
+    return " | ".join(
+        _cell(table, match["row"], name, match["spec"]) for name in match["column"].split(" | ")
+    )
 
 
-def _content(kind: str, content: str) -> str:
-    if kind == "records":
-        return sources(content.replace(",", " ").split())
-    if kind == "text":
-        return resolved(content.strip("\n"))
-    path, _, options = content.strip().partition(" ")
-    path, options = content.split(None, 1) if len(content.split(None, 1)) == 2 else (content.strip(), "")
-    return render(table_of(path), json.loads(options or "{}"))
+def _cell(table: Table, row: str, name: str, spec: str | None) -> str:
+    cell, (_, column) = table.cell(row, name), table.column(name)
+    if spec is None:
+        return column.text(cell)
+    return format(cell[0] if isinstance(cell, list) else cell, spec.removeprefix(" :"))
 
 
-def with_tables(page: str) -> str:
-    """The text of a page with all marked tables written again."""
-    return MARK.sub(lambda m: f"{m['start']}{_content(m['kind'], m['content'])}\n<!-- end -->", page)
+def plain(text: str) -> str:
+    """A text on one line."""
+    return " ".join(text.split())
 
 
-def loose_numbers(path: Path) -> list[str]:
-    """Decimal numbers in the sentences of a page that are neither in its tables nor filled in."""
-    text = path.read_text(encoding="utf-8")
-    filled = " ".join(resolved(match[0]) for match in REFERENCE.finditer(text))
-    lines = re.sub(r"<!--.*?-->", "", text, flags=re.S).splitlines()
-    shown = set(DECIMAL.findall("\n".join([filled, *(line for line in lines if line.startswith("|"))])))
-    prose = "\n".join(line for line in lines if not line.startswith("|"))
-    prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)|[Ss]ection [\d.]+", "", prose, flags=re.S)
-    return sorted(set(DECIMAL.findall(prose)) - shown - PUBLISHED.get(path.name, set()))
+def wrong_numbers(page: str, quotes: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Quoted texts that a page does not contain, and its other decimal numbers."""
+    path = ROOT / page
+    if not path.exists():
+        return [f"{page} in {QUOTES.name} does not exist"]
+    text = plain(path.read_text(encoding="utf-8"))
+    found = [plain(resolved(quote)) for quote in quotes]
+    missing = [f"{page} does not contain: {quote}" for quote in found if quote not in text]
+    prose = re.sub(
+        r"```.*?```|`[^`]*`|\]\([^)]*\)|[Ss]ection [\d.]+",
+        "",
+        path.read_text(encoding="utf-8"),
+        flags=re.S,
+    )
+    tables = [table_of(path) for path in re.findall(r"```\{record\} (\S+)", text)]
+    shown = [part for table in tables for part in [table.title, *markdown(table)]]
+    known = {*DECIMAL.findall(" ".join([*found, *shown])), *others}
+    loose = sorted(set(DECIMAL.findall(prose)) - known)
+    return [*missing, *(f"{page}: {number} is in no quoted text or table" for number in loose)]
 
 
 def faults(name: str) -> list[str]:
@@ -218,32 +159,18 @@ def faults(name: str) -> list[str]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing; exit with 1 if a page or a record is wrong",
-    )
-    options = parser.parse_args(arguments)
-    differ = []
-    for path in sorted(DOCS.rglob("*.md")):
-        old = path.read_text(encoding="utf-8")
-        if (new := with_tables(old)) != old:
-            differ.append(path)
-            if not options.check:
-                path.write_text(new, encoding="utf-8")
-    found = [f"{'differs' if options.check else 'written'}: {path}" for path in differ]
-    if options.check:
-        found += [
-            f"{path}: {number} is in no table" for path in CHECKED for number in loose_numbers(path)
-        ]
-        names = sorted(path.stem for path in FOLDER.glob("*.json"))
-        found += [f"{name}: {fault}" for name in names for fault in faults(name)]
+def main() -> int:
+    """Print what is wrong in pages and records; 1 if there is anything."""
+    listed = tomllib.loads(QUOTES.read_text(encoding="utf-8"))
+    found = [
+        fault
+        for page, quotes in listed["quotes"].items()
+        for fault in wrong_numbers(page, quotes, listed["others"].get(page, []))
+    ]
+    names = sorted(path.stem for path in FOLDER.glob("*.json"))
+    found += [f"{name}: {fault}" for name in names for fault in faults(name)]
     print("\n".join(found))
-    return int(options.check and bool(found))
+    return int(bool(found))
 
 
 if __name__ == "__main__":

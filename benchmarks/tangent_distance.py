@@ -127,7 +127,9 @@ def speed(train: np.ndarray, test: np.ndarray, n: int, m: int) -> list[list[Any]
             )
             whole = seconds_of(lambda X=X, Y=Y, s=sides: tangent_distance(oracle, X, Y, s))
             name = np.dtype(dtype).name
-            rows.append([name, sides, f"{products:.2f}", f"{whole:.2f}", f"{whole / products:.2f}"])
+            rows.append(
+                [f"{name}, {sides}", f"{products:.2f}", f"{whole:.2f}", f"{whole / products:.2f}"]
+            )
     return rows
 
 
@@ -154,16 +156,16 @@ def neighbors(data: Sequence[np.ndarray], n_test: int, n_train: int, chooser: in
                 for k in (1, 3, 5):
                     error = error_of(found[0][:, :k], found[1][:, :k], y[first], y[last])
                     setting = side, blur, sides, k
-                    rows.append(["chosen among", *setting, f"{error:.2f}", ""])
+                    rows.append([f"training digits, {side} pixels", *setting[1:], f"{error:.2f}", ""])
                     best = min(best, (error, setting), key=lambda one: one[0])
     side, blur, sides, k = best[1]
     train, test = prepared(X[:n_train], blur, side), prepared(X_test[:n_test], blur, side)
     start = time.perf_counter()
     found = nearest(seven(), test, train, k, sides=sides, tangents=True)
     passed = time.perf_counter() - start
-    for name, many in (("test", k), ("test, k = 1", 1)):
+    for many in dict.fromkeys((k, 1)):
         error = error_of(found[0][:, :many], found[1][:, :many], y[:n_train], y_test[:n_test])
-        rows.append([name, side, blur, sides, many, f"{error:.2f}", f"{passed:.0f}"])
+        rows.append([f"test digits, {side} pixels", blur, sides, many, f"{error:.2f}", f"{passed:.0f}"])
     return rows
 
 
@@ -226,9 +228,7 @@ def kernels(
                 machine = SVC(C=C, kernel="precomputed").fit(corrected_gram, labels)
                 error = 100.0 * np.mean(machine.predict(corrected_new) != truth)
                 row = [
-                    n,
-                    name,
-                    way,
+                    f"{n}, {name}, {way}",
                     f"{error:.2f}",
                     f"{least:.2g}",
                     len(machine.support_),
@@ -258,7 +258,7 @@ def eigenvalues(images: np.ndarray, n: int) -> list[list[Any]]:
             values = np.linalg.eigvalsh(kernel.matrix(images[:n], images[:n]).astype(np.float64))
             below = values < -1e-10 * values[-1]
             lost = np.abs(values[below]).sum() / np.abs(values).sum()
-            row = [name, sides, share, f"{values[0]:.2g}", f"{values[-1]:.3g}"]
+            row = [f"{name}, {sides}", share, f"{values[0]:.2g}", f"{values[-1]:.3g}"]
             rows.append([*row, int(below.sum()), f"{100 * lost:.2f}"])
     return rows
 
@@ -286,22 +286,22 @@ def main() -> None:
     print(versions(), "\n")
     for part in given.parts:
         if part == "speed":
-            title = "1000 x 10000 tangent distances, 7 tangents of 784 pixels"
-            headers = ["rows", "sides", "products, s", "table, s", "ratio"]
+            title = "Seconds of 1000 x 10000 tangent distances, 7 tangents of 784 pixels"
+            headers = ["precision, sides", "products, s", "distances, s", "ratio"]
             found = speed(X, X_test, 1000, 10000)
         elif part == "eigenvalues":
-            title = "Eigenvalues of kernel matrices of 500 digits"
-            headers = ["sets", "sides", "width / median distance"]
-            headers += ["smallest", "largest", "below 0", "share, %"]
+            title = "Eigenvalues of Gaussians of set distances, 500 digits of MNIST"
+            headers = ["sets, sides", "length scale / median"]
+            headers += ["smallest", "largest", "number below 0", "negative share, %"]
             found = eigenvalues(prepared(X[:500], 0.7, 28).astype(np.float64), 500)
         elif part == "neighbors":
-            title = "Nearest neighbors by tangent distance"
-            headers = ["digits", "side", "blur", "sides", "k", "error, %", "s"]
+            title = "Nearest neighbors by tangent distance, MNIST: error"
+            headers = ["digits, side", "blur", "sides", "k", "error, %", "seconds"]
             found = neighbors(data, 10000, 60000, 2000)
         else:
-            title = "Gaussians of distances, SVC one against one"
-            headers = ["digits", "distance", "spectrum", "error, %", "smallest", "support vectors"]
-            headers += ["width", "C", "tables, s"]
+            title = "SVC with Gaussians of distances, MNIST: error, by number of training digits"
+            headers = ["training digits, distance, spectrum", "error, %", "smallest eigenvalue"]
+            headers += ["support vectors", "length scale", "C", "tables, s"]
             pair = given.given and tuple(given.given)
             found = kernels(data, given.sizes, 10000, given.distances, pair)
         print(table(title, headers, found, key=part), flush=True)

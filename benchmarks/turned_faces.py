@@ -262,19 +262,23 @@ def numbers(runs: Sequence[Mapping[str, Any]], name: str, size: int, what: str) 
 
 def print_tables(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> None:
     """Errors, differences and what was chosen."""
-    head = ["", *(f"{size} per person" for size in sizes)]
+    head = ["model", *(f"{size} per person" for size in sizes)]
     for what in ("rotated", "upright"):
         rows = [
             [name, *(mean_text(numbers(runs, name, size, what), ".1f") for size in sizes)]
             for name in METHODS
         ]
-        print(table(f"error on {what} test faces, %", head, rows, key=what))
+        title = (
+            f"Error on {what} test faces, %: mean ± standard error of {len(runs)} draws, "
+            "by training faces"
+        )
+        print(table(title, head, rows, key=what))
     other = "virtual support vectors"
     rows = [
         [name, *(difference(runs, name, other, size) for size in sizes)]
         for name in METHODS if name != other
     ]  # fmt: skip
-    title = f"error on rotated test faces minus that of {other}, points (Wilcoxon's p)"
+    title = f"Error on rotated test faces minus that of {other}, points (p of Wilcoxon's test)"
     print(table(title, head, rows, key="less_virtual"))
 
 

@@ -3,7 +3,7 @@
 All points are those of `make_moons` with ``random_state=seed``; the first point of each moon in that
 order has a label, the others have none. The derivatives of the function by both features are penalized
 at all points. Errors are shares of the points without a label. The protocol is in
-`docs/evidence/few_labels.md`.
+`docs/evidence/symmetries.md`.
 """
 
 from __future__ import annotations
@@ -90,8 +90,11 @@ def compare_errors(seeds: int) -> None:
         for nu in NUS:
             errors = [error_of(machine(0.25, nu), moons(200, noise, seed)) for seed in range(seeds)]
             found[f"noise {noise:g}, nu {nu:g}"] = np.array(errors)
-    head = ["", "mean error, %", "standard deviation", "largest", "perfect"]
-    title = f"logistic and squared, 200 points, sigma 0.25, C 1, seeds 0 to {seeds - 1}"
+    head = ["setting", "mean, %", "standard deviation", "largest", "without errors"]
+    title = (
+        "Error on unlabeled points, %, logistic loss, squared penalty: 200 points, sigma 0.25, C 1, "
+        f"seeds 0 to {seeds - 1}"
+    )
     print(table(title, head, [[name, *summary(errors)] for name, errors in found.items()], "squared"))
 
 
@@ -109,10 +112,10 @@ def compare_hinge(seeds: int) -> None:
             )
             found[f"{n_points} points, nu {nu:g}"] = errors
             rows.append([f"{n_points} points, nu {nu:g}", f"{100 * errors[1]:.1f}", *summary(errors)])
-    head = ["", "seed 1, %", "mean", "standard deviation", "largest", "perfect"]
+    head = ["setting", "seed 1, %", "mean", "standard deviation", "largest", "without errors"]
     title = (
-        f"hinge and epsilon-insensitive, sigma 0.1, C 0.5, epsilon 0.001, noise 0.05, "
-        f"seeds 0 to {seeds - 1}"
+        "Error on unlabeled points, %, hinge, epsilon-insensitive penalty: sigma 0.1, C 0.5, "
+        f"epsilon 0.001, noise 0.05, seeds 0 to {seeds - 1}"
     )
     print(table(title, head, rows, key="epsilon"))
 
@@ -286,8 +289,16 @@ def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
         ]
         for line in methods
     ]
-    head = ["", "with kernel", "without", "solver alone", "objective", "relative gap"]
-    title = f"seconds, {threads} thread{'s' * (threads > 1)} of BLAS, medians of {repeats}"
+    head = [
+        "program, tolerance or solver",
+        "with kernel",
+        "without",
+        "solver alone",
+        "objective",
+        "relative gap",
+    ]
+    cores = "one thread" if threads == 1 else f"{threads} threads"
+    title = f"Seconds of a fit to two moons, 800 derivatives, {cores}, medians of {repeats}"
     print(table(title, head, rows, key="seconds"))
     ours = [lines[f"structinv, {METHODS[0]}, {tol:g}"] for tol in TOLS]
     ratios = [
@@ -298,9 +309,11 @@ def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
         ]
         for line in methods
     ]
-    head = ["", *(f"{kind} kernel, to {tol:g}" for kind in ("with", "without") for tol in TOLS)]
-    cores = f"{threads} thread{'s' * (threads > 1)} of BLAS"
-    title = f"seconds divided by those of structinv ({METHODS[0]}), {cores}"
+    head = [
+        "program, tolerance or solver",
+        *(f"{kind} kernel, to {tol:g}" for kind in ("with", "without") for tol in TOLS),
+    ]
+    title = f"Seconds divided by those of structinv ({METHODS[0]}), {cores}"
     print(table(title, head, ratios, key="ratios"))
 
 

@@ -29,6 +29,7 @@ extensions = [
     "sphinxcontrib.typer",
     "sphinx-mathjax-offline",
     "api_links",
+    "record_tables",
 ]
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
@@ -36,7 +37,13 @@ default_role = "py:obj"
 # The gallery's functions in this configuration have no equal values in the next process.
 suppress_warnings = ["config.cache"]
 
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = [
+    "attrs_block",
+    "attrs_inline",
+    "colon_fence",
+    "deflist",
+    "dollarmath",
+]
 myst_heading_anchors = 4
 
 autosummary_generate = True
@@ -50,7 +57,17 @@ numpydoc_xref_param_type = False
 # All but what Ruff formats, a long description, and what `tests/paths/test_docstrings.py` checks:
 # examples and related names of classes and functions, inherited docstrings, and parameters, which are
 # attributes of results.
-numpydoc_validation_checks = {"all", "GL01", "GL02", "GL03", "ES01", "EX01", "SA01", "GL08", "PR01"}
+numpydoc_validation_checks = {
+    "all",
+    "GL01",
+    "GL02",
+    "GL03",
+    "ES01",
+    "EX01",
+    "SA01",
+    "GL08",
+    "PR01",
+}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -1,4 +1,4 @@
-"""Picture of the page on concepts: perturbation sets, worst-case training and certificates.
+"""Picture of the concepts in the quick start: perturbation sets, worst-case training and certificates.
 
 ``python docs/_ext/concept_figure.py`` writes ``docs/pictures/concepts.svg``.
 """
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 from structinv import InvariantLinearSVC
 from structinv.oracles import Ellipsoid
 

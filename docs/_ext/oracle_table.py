@@ -1,15 +1,15 @@
-"""Table of all oracles in guide/oracles.md, from the attributes of their classes.
+"""Tables of all oracles in guide/oracles.md, from the attributes of their classes.
 
-``python docs/_ext/oracle_table.py`` writes the table into the page. A test compares both.
+``python docs/_ext/oracle_table.py`` writes the tables into the page. A test compares both.
 """
 
 import inspect
+import re
 from pathlib import Path
 
 from structinv.oracles import REGISTRY, InvarianceOracle
 
 PAGE = Path(__file__).parents[1] / "guide" / "oracles.md"
-BEGIN, END = "<!-- oracle table: begin -->\n", "<!-- oracle table: end -->\n"
 CHANGES = {
     "identity": "nothing",
     "fscale": "up to K features, each rescaled by a factor between two limits",
@@ -47,18 +47,35 @@ METHODS = {
     "draws": ("sample",),
 }
 VIEWS = (*METHODS, "discount")
+SINGLE = "Oracle", "Perturbation", "Supports"
+COMBINED = "Combination", "Perturbation", "Does not support"
 # Combinations that refuse grades, although they inherit `support` with `rho`.
 UNGRADED = ("Budget", "Compose", "Discounted", "Shared")
 # Views that an oracle has for some values of its parameters only.
 LIMITED = {"permutations": ("kernel SVM", "discount")}
 
 
-def table():
-    """Return a Markdown table with one row per registered oracle."""
-    headers = ["Oracle", "Perturbation", *FLAGS.values(), *VIEWS]
-    rows = [[f"`{one.__name__}`", CHANGES[name], *_cells(name, one)] for name, one in REGISTRY.items()]
-    lines = [headers, ["---"] * 2 + [":-:"] * (len(headers) - 2), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def tables():
+    """Return Markdown tables with one row per registered oracle: single oracles, and combinations.
+
+    The support of a combination depends on the combined oracles, so its row has what it never supports.
+    """
+    single, combined = [], []
+    for name, oracle in REGISTRY.items():
+        cells = dict(zip([*FLAGS.values(), *VIEWS], _cells(name, oracle), strict=True))
+        row = f"`{oracle.__name__}`", CHANGES[name]
+        if "yes" in cells.values():
+            words = {"yes": "{}", "varies": "({})", "": ""}
+            parts = [words[cell].format(view) for view, cell in cells.items()]
+            single.append((*row, ", ".join(filter(None, parts))))
+        else:
+            combined.append((*row, ", ".join(view for view, cell in cells.items() if not cell)))
+    return [_table(SINGLE, single), _table(COMBINED, combined)]
+
+
+def _table(headers, rows):
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cells(registered, oracle):
@@ -84,12 +101,16 @@ def _view(oracle, view):
     return "varies" if defined and parts else "yes" if defined else ""
 
 
-def with_table(text):
-    """Replace the text between the marks of the page by the table."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+def with_tables(text):
+    """Replace the tables of the page, which have the same headers."""
+    for table in tables():
+        header = re.escape(table.partition("\n")[0])
+        text, n_found = re.subn(
+            rf"^{header}\n(?:\|.*\n)*", lambda _, table=table: f"{table}\n", text, flags=re.MULTILINE
+        )
+        assert n_found == 1, f"the page has {n_found} tables with the header {header}"
+    return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -89,4 +89,4 @@ plt.show()
 # %%
 # Clipping reduces the error of the set kernel from 18 to 6 %. Standardization is better still, with
 # 3.5 %: if a perturbation can be removed from the data, remove it. :class:`~structinv.InvariantSVC`
-# warns about indefinite kernels; scikit-learn does not. See :doc:`/guide/set_distances`.
+# warns about indefinite kernels; scikit-learn does not. See :doc:`/guide/invariant_kernels`.

@@ -121,4 +121,4 @@ fig.suptitle("All five ways reduce the error, but not all make the model robust"
 # invariant for whole groups, such as rotations by 90 degrees.
 #
 # Only the worst case and both kernels have certificates. They also certify new images without
-# labels. :doc:`/evidence/images` has the same comparison on MNIST.
+# labels. :doc:`/evidence/symmetries` has the same comparison on MNIST.

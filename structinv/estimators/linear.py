@@ -356,7 +356,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     **Warm starts and checkpoints.** A fit starts from the function of the previous fit or of the file,
     and from its dual variables, clipped to the values that the new problem allows. Its bounds are valid.
     Samples, labels and parameters may change, but a `checkpoint` requires as many samples and features.
-    The page :doc:`Long fits </guide/long_fits>` has the rules.
+    The page :doc:`Performance </guide/performance>` has the rules.
 
     **Probabilities.** Scores are not probabilities, even with ``loss="logistic"``, so there is no
     `predict_proba`. Use scikit-learn's `CalibratedClassifierCV`, as in the examples. Its probabilities
