@@ -60,7 +60,7 @@ def markdown(table: Table, written: Callable[[str], str] = str) -> list[str]:
     found = []
     for part, size in enumerate(sizes):
         shown = others[sum(sizes[:part]) : sum(sizes[:part]) + size]
-        heads = [written(_capital(one)) for one in (first.heading, *(c.heading for _, c in shown))]
+        heads = [_capital(written(one)) for one in (first.heading, *(c.heading for _, c in shown))]
         lines = [heads, ["---", *("--:" if c.format else "---" for _, c in shown)]]
         for name, row in zip(names, table.rows, strict=True):
             lines.append([name, *(column.text(row[number]) for number, column in shown)])
