@@ -174,7 +174,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     fit_intercept : bool, default=False
         If True, add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and
         the oracle does not perturb it. No edit changes the intercept, so a robust model relies on it.
-        Pass True only if class frequencies are the same in training and prediction.
+        Pass True if class frequencies are the same in training and prediction, or compare both if a
+        false-positive rate sets the threshold.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
         inversely proportional to class frequencies. Increase a weight to make fewer errors in that
