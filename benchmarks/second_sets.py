@@ -19,7 +19,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from malware import Bounded
+from malware import MAX_FPR, Bounded
 from report import mean_text, parser_of, table, write_record
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -35,7 +35,7 @@ from structinv.datasets import mistype
 from structinv.inspection import security_curve
 from structinv.oracles import FAdd
 
-MAX_FPR, ADDED = 0.01, 5
+ADDED = 5
 RATES = (0.0, 0.1, 0.2, 0.3)
 Rows = tuple[Any, np.ndarray]
 
@@ -55,7 +55,7 @@ def added_words(options: Any) -> tuple[str, list[str], list[list[str]]]:
     weights = tuple(product((0.1, 1.0), (1.0, 10.0)))
     makers: dict[str, list[Any]] = {
         "LinearSVC": [LinearSVC(C=C, class_weight={0: w, 1: 1.0}, max_iter=20_000) for C, w in weights],
-        "weights >= 0": [Bounded(0.0, np.inf, C, w) for C, w in weights],
+        "weights >= 0": [Bounded(0.0, np.inf, C, w, tol=1e-3) for C, w in weights],
         "FAdd": [
             InvariantLinearSVC(
                 FAdd(ADDED).only_for([1]), C=C, loss="squared_hinge", class_weight={0: w, 1: 1.0},

@@ -123,16 +123,12 @@ def wrong_numbers(page: str, quotes: Sequence[str], others: Sequence[str]) -> li
     path = ROOT / page
     if not path.exists():
         return [f"{page} in {QUOTES.name} does not exist"]
-    text = plain(path.read_text(encoding="utf-8"))
+    page_text = path.read_text(encoding="utf-8")
+    text = plain(page_text)
     found = [plain(resolved(quote)) for quote in quotes]
     missing = [f"{page} does not contain: {quote}" for quote in found if quote not in text]
-    prose = re.sub(
-        r"```.*?```|`[^`]*`|\]\([^)]*\)|[Ss]ection [\d.]+",
-        "",
-        path.read_text(encoding="utf-8"),
-        flags=re.S,
-    )
-    tables = [table_of(path) for path in re.findall(r"```\{record\} (\S+)", text)]
+    prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)|[Ss]ection [\d.]+", "", page_text, flags=re.S)
+    tables = [table_of(name) for name in re.findall(r"```\{record\} (\S+)", text)]
     shown = [part for table in tables for part in [table.title, *markdown(table)]]
     known = {*DECIMAL.findall(" ".join([*found, *shown])), *others}
     loose = sorted(set(DECIMAL.findall(prose)) - known)
