@@ -34,8 +34,9 @@ from .word_state import shrunk
 FEW_LABELS = 4
 # Number of products between two checks of the time.
 PRODUCTS_AT_ONCE = 100_000_000
-# Minimum free capacity of a new pool of pairs.
-LEAST_PAIRS = 4096
+# Minimum free capacity of a new pool of pairs. The first pools have memory for a few pairs per row, and
+# for some deviations per pair.
+LEAST_PAIRS, PAIRS_OF_A_ROW, WORDS_OF_A_PAIR = 4096, 4, 4
 # If all labels compete, rows with at most this fraction of the mean gap keep their words.
 IDLE = 0.1
 
@@ -77,8 +78,9 @@ class LabelState(FocusedSweeps, DualState):
         self.rows = np.flatnonzero(self.weights > 0)
         self.gaps = np.zeros(len(codes))
         self.rows_at_once = rows_at_once(self.term.bound.X, PRODUCTS_AT_ONCE // self.space.n_outputs)
-        slots, labels_of_pairs = np.zeros((len(codes), 3), np.int64), np.zeros(LEAST_PAIRS, np.int32)
-        self.pairs = Pairs(slots, labels_of_pairs, np.zeros(LEAST_PAIRS), np.zeros(1, dtype=np.int64))
+        slots, size = np.zeros((len(codes), 3), np.int64), LEAST_PAIRS + PAIRS_OF_A_ROW * len(codes)
+        labels, taus, used = np.zeros(size, np.int32), np.zeros(size), np.zeros(1, dtype=np.int64)
+        self.pairs = Pairs(slots, labels, taus, used)
 
     @staticmethod
     def refuses(case: Case) -> str:
@@ -177,8 +179,9 @@ class WordLabelState(LabelState):
         self.mu = np.zeros(n_rows)
         self.capacity = longest_row(self.X.indptr) + 1
         self.moves = case.edits.moves(self.capacity, case.edits.changed)
-        slots, (sizes, words) = np.zeros((n_rows, 3), np.int64), np.zeros((2, LEAST_PAIRS), np.int32)
-        values, used = np.zeros(LEAST_PAIRS), np.zeros(1, dtype=np.int64)
+        slots, sizes = np.zeros((n_rows, 3), np.int64), np.zeros(len(self.pairs.taus), np.int32)
+        size = WORDS_OF_A_PAIR * len(sizes)
+        words, values, used = np.zeros(size, np.int32), np.zeros(size), np.zeros(1, dtype=np.int64)
         self.deviations = Deviations(slots, sizes, words, values, used)
 
     @staticmethod

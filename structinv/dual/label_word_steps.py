@@ -31,6 +31,8 @@ from .word_steps import KEEP, NOTHING, Block, Listed, listed, step_block
 # evaluated: a fraction of all labels, up to a maximum. Maximum number of labels that become active in an
 # update.
 _EVALUATED_FRACTION, _EVALUATED, NEWCOMERS = 0.15, 16, 17
+# Pairs with at most this fraction of the largest gap of a pair of the row do no step of their own.
+SMALL_GAP = 0.1
 
 
 class Deviations(NamedTuple):
@@ -81,8 +83,9 @@ def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) 
 
 @njit(**LEAN)
 def _step(work, t, length, edits, rate, square, limit):
-    """Update pair t; return True if its plane has changed, and its dual variable.
+    """Update pair t; return the number of its listed words and the step of its dual variable.
 
+    The number is -1 if nothing has changed. The listed words receive the changes of their deviations.
     The dual variable is at most ``limit``. Divided by this limit, the block is that of two classes.
     ``rate`` is twice the weight of the row, since a step changes the weights of two labels. The K
     largest gains may come from before a step of another pair: the line search is exact, so the dual
@@ -106,27 +109,34 @@ def _step(work, t, length, edits, rate, square, limit):
     violation = cost - (total - now.tops[t])
     gap = max(violation, 0.0) - cost * scaled_tau + inner
     if gap <= 0:
-        return False, tau
+        return -1, 0.0
     block = Block(scaled_tau, cost, violation, gap, rate * square, b0, q0, threshold, K)
     gamma, new = step_block(block, words, count)
     if gamma == 0.0:
-        return False, tau
+        return -1, 0.0
+    new = limit * new if gamma == 1.0 else tau + gamma * (limit * new - tau)
     for s in range(count):
-        old, target = delta[place[s]], limit * kappa[s]
-        delta[place[s]] = old + gamma * (target - old) if gamma < 1.0 else target
-    return True, limit * new if gamma == 1.0 else tau + gamma * (limit * new - tau)
+        old, target = delta[place[s]], limit * kappa[s] if new > 0 else 0.0
+        delta[place[s]] = old + gamma * (target - old) if gamma < 1.0 and new > 0 else target
+        dev[s] = delta[place[s]] - old
+    now.taus[t] = new
+    return count, new - tau
 
 
 @njit(**LEAN_FAST)
-def _update_margins(work, size, pair, length, rate, intercept, step):
+def _update_margins(work, size, pair, length, count, rate, intercept, step):
     """Update the margins against all labels of a row after a step of one pair.
 
     A step changes the weights of the true label and of the label of the pair, so its own margin changes
     twice as much.
     """
-    b, total, size2, moved, shift = work.now.products, work.now.totals, work.squares, work.moved, 0.0
+    b, total, size2, moved = work.now.products, work.now.totals, work.squares, work.moved
+    changes, place, shift = work.listed.deviations, work.place, 0.0
     for j in range(length):
-        moved[j] *= rate * size2[j]
+        moved[j] = rate * step * size2[j]
+    for s in range(count):
+        moved[place[s]] += rate * changes[s] * size2[place[s]]
+    for j in range(length):
         shift += moved[j]
     if intercept:
         shift += rate * step
@@ -137,16 +147,26 @@ def _update_margins(work, size, pair, length, rate, intercept, step):
             b[t, j] += twice * moved[j]
 
 
+@njit(**LEAN_FAST)
+def _edited_factors(b, length, edits, threshold, point):
+    """Write the factor of each word after edits with a gain above a threshold; return their number."""
+    _, drop, grow = edits
+    edited = 0.0
+    for j in range(length):
+        value = b[j]
+        above = max(drop * value, -grow * value) > threshold
+        point[j] = (1.0 - drop if value > 0 else 1.0 + grow) if above else 1.0
+        edited += 1.0 if above else 0.0
+    return edited
+
+
 @njit(**LEAN)
 def _worst_factors(b, length, edits, threshold, point):
     """Write the factor of each word after the worst edits; ``threshold`` is the K-th largest gain."""
-    left, drop, grow = edits
+    K, drop, grow = edits
+    left = K - _edited_factors(b, length, edits, threshold, point)
     for j in range(length):
-        point[j] = 1.0
-        if left > 0 and max(drop * b[j], -grow * b[j]) > threshold:
-            point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
-    for j in range(length):
-        if left == 0 or threshold <= 0:
+        if left <= 0 or threshold <= 0:
             break
         if max(drop * b[j], -grow * b[j]) == threshold:
             point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
@@ -214,17 +234,16 @@ def _step_all(work, size, length, edits, rate, square, free, intercept):
     _targets(work, free, size, rate * square)
     slope, curvature, total_step = 0.0, 0.0, 0.0
     for t in range(size):
+        # Labels without a dual variable have a target of 0.
         change = targets[t] - tau[t]
         slope += steps[t] * worst[t] + (change * mean[t] if tau[t] > 0 else 0.0)
-        points[t, :length] = 0.0
         if steps[t] > 0:
             _worst_factors(work.now.products[t], length, edits, work.now.cuts[t], points[t])
-            for j in range(length):
-                points[t, j] *= steps[t]
-        if tau[t] > 0:
-            ratio = change / tau[t]
-            for j in range(length):
-                points[t, j] += change + ratio * delta[t, j]
+        else:
+            points[t, :length] = 0.0
+        ratio = change / tau[t] if tau[t] > 0 else 0.0
+        for j in range(length):
+            points[t, j] = points[t, j] * steps[t] + (change + ratio * delta[t, j])
         steps[t] += change
         total_step += steps[t]
         curvature += steps[t] * steps[t] * intercept
@@ -277,33 +296,34 @@ def _evaluate(now, size, length, edits, mu):
 
 @njit(**LEAN)
 def _improve(work, size, length, edits, rate, square, intercept):
-    """Update all pairs of a row: together if the dual variables add up to 1, then one by one."""
-    tau, delta, worst, mean = work.now.taus, work.now.deltas, work.now.worst, work.now.mean
-    moved, free, most, least = work.moved, 1.0, 0, 0
+    """Update the pairs of a row: first all together, then those with a large gap one by one."""
+    tau, worst, mean = work.now.taus, work.now.worst, work.now.mean
+    free, largest_gap, most, least = 1.0, 0.0, 0, 0
     for t in range(size):
         free -= tau[t]
         most = t if worst[t] > worst[most] else most
         least = t if mean[t] < mean[least] else least
-    if free <= NOTHING and most != least and worst[most] > mean[least]:
-        _step_all(work, size, length, edits, rate, square, max(free, 0.0), intercept)
+    free = max(free, 0.0)
+    for t in range(size):
+        largest_gap = max(largest_gap, _gap(work.now, t, free + tau[t]))
+    if most != least and worst[most] > (min(mean[least], 0.0) if free > NOTHING else mean[least]):
+        _step_all(work, size, length, edits, rate, square, free, intercept)
     for t in range(size):
         limit = 1.0
         for s in range(size):
             limit -= tau[s] if s != t else 0.0
-        if limit <= NOTHING or (tau[t] == 0 and worst[t] <= 0):
+        if limit <= NOTHING or not _gap(work.now, t, limit) > SMALL_GAP * largest_gap:
             continue
-        for j in range(length):
-            moved[j] = delta[t, j]
-        has_moved, new = _step(work, t, length, edits, 2.0 * rate, square, max(limit, tau[t]))
-        if not has_moved:
-            continue
-        step = new - tau[t]
-        for j in range(length):
-            moved[j] = step + delta[t, j] - moved[j]
-        tau[t] = new
-        if new <= 0:
-            delta[t, :length] = 0.0
-        _update_margins(work, size, t, length, rate, intercept, step)
+        count, step = _step(work, t, length, edits, 2.0 * rate, square, max(limit, tau[t]))
+        if count >= 0:
+            _update_margins(work, size, t, length, count, rate, intercept, step)
+
+
+@njit(**LEAN)
+def _gap(now, t, limit):
+    """Return the gap of pair t before the steps, for a largest dual variable."""
+    average = now.taus[t] * now.mean[t] if now.taus[t] > 0 else 0.0
+    return max(now.worst[t], 0.0) * limit - average
 
 
 @njit(**LEAN)
@@ -351,17 +371,19 @@ def _update_weights(rows, i, W, work, size, rate):
     start, truth, last, delta, old_delta = (
         indptr[i], codes[i], W.shape[0] - 1, work.now.deltas, work.before_deltas
     )  # fmt: skip
+    now, steps = work.now, work.steps
     for t in range(size):
-        step, k = work.now.taus[t] - work.before_taus[t], work.now.labels[t]
-        for j in range(start, indptr[i + 1]):
-            change = step + delta[t, j - start] - old_delta[t, j - start]
-            if change != 0:
-                a, moved = np.uint64(indices[j]), rate * data[j] * change
-                W[a, truth] += moved
-                W[a, k] -= moved
+        steps[t] = now.taus[t] - work.before_taus[t]
         if intercept:
-            W[last, truth] += rate * step
-            W[last, k] -= rate * step
+            W[last, truth] += rate * steps[t]
+            W[last, now.labels[t]] -= rate * steps[t]
+    for j in range(start, indptr[i + 1]):
+        a, x, total = np.uint64(indices[j]), rate * data[j], 0.0
+        for t in range(size):
+            moved = x * (steps[t] + delta[t, j - start] - old_delta[t, j - start])
+            W[a, now.labels[t]] -= moved
+            total += moved
+        W[a, truth] += total
 
 
 @njit(**LEAN)

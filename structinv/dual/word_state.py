@@ -108,7 +108,7 @@ def deviating_combination(
 
 def listed_deviations(indptr: np.ndarray, delta: np.ndarray) -> Arrays:
     """Return the nonzero deviations of the entries of CSR rows, as one list per row."""
-    changed = np.flatnonzero(delta)
+    changed = np.flatnonzero(delta != 0)
     counts = np.diff(np.searchsorted(changed, indptr))
     places = changed - np.repeat(indptr[:-1], counts)
     return {

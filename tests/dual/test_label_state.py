@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import dual_state
+from structinv.dual import dual_state, label_state
 from structinv.dual.base import never
 from structinv.dual.label_state import LabelState, WordLabelState
 from structinv.dual.word_state import WordState
@@ -98,7 +98,9 @@ def test_rows_of_many_labels_find_room_and_few_labels_are_left_out_rightly(name)
 
 
 @pytest.mark.parametrize("name", ["fdrop", "fscale", "fscale-up"])
-def test_pools_that_grow_keep_all_variables(name):
+def test_pools_that_grow_keep_all_variables(name, monkeypatch):
+    monkeypatch.setattr(label_state, "PAIRS_OF_A_ROW", 0)
+    monkeypatch.setattr(label_state, "WORDS_OF_A_PAIR", 1)
     this = problem(CASES[name], n=600, d=20, n_labels=20)
     state, f = swept(this)
     assert state.deviations.words.size > state_of(this).deviations.words.size
