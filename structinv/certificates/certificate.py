@@ -23,7 +23,17 @@ from ..structures.decodings import Decoding, laid_out
 from ..structures.inference import decoded
 from ..terms.worst_case import scenarios_of
 from ..utils.exceptions import TextEditsWarning
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, first_best, pick, squared_lengths, stack, take
+from ..utils.matrices import (
+    ALL_ROWS,
+    Matrix,
+    Rows,
+    first_best,
+    pick,
+    row_max,
+    squared_lengths,
+    stack,
+    take,
+)
 from ..utils.summaries import Table, Tabulated, how_many, named_values, number_of, one_line, share
 
 # Tolerance for rows of length 1.
@@ -403,10 +413,12 @@ class _Portion:
         self.labels, self.pairwise, self.allowed = labels, pairwise, allowed
         self.rows, layout = labels.rows(blocks)
         # Margins do not depend on costs.
-        competitors = labels.competitors(self.rows)
-        self.competitors = replace(competitors, costs=np.zeros(competitors.costs.shape), slack=False)
+        codes = labels.codes[self.rows]
+        # In the order of the gains of two labels.
+        costs = np.zeros((labels.n_labels, len(codes))).T
+        self.competitors = Competitors(labels.functions, codes, costs, slack=False)
         self.several = layout is not None
-        self.layout = laid_out(layout, len(competitors))
+        self.layout = laid_out(layout, len(codes))
 
     def worst(self, points: bool) -> WorstChange:
         """Return the worst perturbations and the largest numbers of wrong rows."""
@@ -428,10 +440,10 @@ class _Portion:
         )
         owners, every = layout.owners, np.arange(layout.n_rows)
         labels = np.array([competitor.labels for competitor in competitors])[scenario[owners], every]
-        levels = [0 if competitor.levels is None else competitor.levels for competitor in competitors]
-        level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
 
         def points_of(rows: np.ndarray) -> Matrix:
+            levels = [0 if other.levels is None else other.levels for other in competitors]
+            level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
             chosen = np.where(np.isin(every, rows), scenario[owners], -1)
             return self._points(chosen, level, labels, each)
 
@@ -501,10 +513,10 @@ class _Portion:
     def _rounding_of(self, violations: Violations, layout: Layout) -> np.ndarray:
         """Bound the rounding error of each labeling's margin, (n_blocks,)."""
         each: Any = violations.rounding
-        rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
+        rounding = row_max(each.reshape(layout.n_rows, -1))
         if not self.several:
             return rounding
-        return rounding_of_sums(rounding, layout.lengths + 1.0, self.pairwise)
+        return rounding_of_sums(layout.sums(rounding), layout.lengths + 1.0, self.pairwise)
 
     def _points(
         self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, each: list[list[Violations]]

@@ -44,6 +44,13 @@ class Query:
         return self if is_complete else replace(self, competitors=self.competitors.take(places))
 
     @property
+    def of_two_labels(self) -> bool:
+        """True for two labels with the scores 0 and f, and margin rescaling."""
+        functions = self.competitors.functions
+        signs = functions.signs.tolist()
+        return functions.n_outputs == 1 and signs == [0.0, 1.0] and not self.competitors.slack
+
+    @property
     def of_all_labels(self) -> bool:
         """True for 3 or more labels with a function each and margin rescaling."""
         competitors = self.competitors

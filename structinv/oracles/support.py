@@ -172,8 +172,14 @@ class DeferredSupport(Support):
         """Bound the effect of rounding errors, without points if ``|V| = sizes``."""
         if "points" in vars(self) or not np.array_equal(np.abs(V), sizes):
             return super().rounding(V, sizes, assign, constant_sizes)
-        size = self.maxima()[1]
-        return rounding_bound(self._rows, size + constant_sizes) + 2 * TIES * size
+        return rounding_of_maxima(self._rows, self.maxima()[1], constant_sizes)
+
+
+def rounding_of_maxima(
+    points: Matrix, sizes: np.ndarray, constant_sizes: float | np.ndarray
+) -> np.ndarray:
+    """Bound rounding errors and differences of ties, as `Support.rounding`."""
+    return rounding_bound(points, sizes + constant_sizes) + 2 * TIES * sizes
 
 
 def rounding_bound(points: Matrix, sizes: np.ndarray) -> np.ndarray:

@@ -620,7 +620,7 @@ class Structure(BaseEstimator, ABC):
         if potentials.ndim == 3:
             each = potentials[np.arange(len(labels)), labels, 0 if levels is None else levels]
         else:
-            each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
+            each = potentials[np.arange(len(labels)), labels]
         scores = layout.sums(each)
         if len(pairwise) == 0:
             return scores

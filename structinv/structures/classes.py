@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..utils.matrices import Rows, first_best
+from ..utils.matrices import Rows, first_best, row_max
 from ..utils.parameters import check_number
 from .base import Structure
 from .bound import BoundStructure
@@ -56,9 +56,12 @@ class RowStructure(Structure):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
+        every = np.arange(len(codes))
+        if potentials.shape[1] == 2:
+            return Decoding(1 - codes, potentials[every, 1 - codes])
         others = potentials.copy()
-        others[np.arange(len(codes)), codes] = -np.inf
-        return Decoding(first_best(others), np.max(others, axis=1))
+        others[every, codes] = -np.inf
+        return Decoding(first_best(others), row_max(others))
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout

@@ -27,6 +27,8 @@ VALUES_A_THREAD = 100_000
 COMBINED_AT_ONCE = 4096
 # Entries of sparse rows per portion: few enough for the cache of a core.
 ENTRIES_AT_ONCE = 2**15
+# Length of rows for which the maximum of a transposed copy is faster.
+SHORT = 16
 # Values are equal if they differ by at most this fraction: processors add up numbers in another order.
 # `Support.rounding` covers it, so certificates are valid for every choice.
 TIES = 32 * float(np.finfo(np.float64).eps)
@@ -140,6 +142,15 @@ def _outside(indices: np.ndarray, size: int, place: Callable[[int], str] = lambd
         return ""
     at = int(np.argmax((indices < 0) | (indices >= size)))
     return f"indices from 0 to {size - 1}, got {indices[at]}{place(at)}"
+
+
+def indices_increase(X: sp.csr_matrix) -> bool:
+    """Return True if the indices of every row of a CSR matrix are sorted and unique."""
+    falls = X.indices[1:] <= X.indices[:-1]
+    first = X.indptr[1:-1]
+    # The first entry of a row may have a smaller index than the last one of the row before.
+    falls[first[(first > 0) & (first < X.nnz)] - 1] = False
+    return not np.any(falls)
 
 
 def floating(X: Matrix) -> Matrix:
@@ -387,11 +398,14 @@ def squared_lengths(X: Matrix) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
+def magnitudes(X: Matrix) -> Matrix:
+    """Return the absolute values of a matrix; CSR matrices share the index arrays."""
+    return with_data(X, np.abs(X.data)) if sp.issparse(X) else np.abs(X)
+
+
 def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     """Return ``<V[assign[i]], |points[i]|>`` for every row i, for V >= 0."""
-    if sp.issparse(points):
-        return row_dots(with_data(points, np.abs(points.data)), V, assign)
-    return row_dots(np.abs(points), V, assign)
+    return row_dots(magnitudes(points), V, assign)
 
 
 def products(points: Matrix, table: np.ndarray) -> np.ndarray:
@@ -557,12 +571,22 @@ def rounding(x: np.ndarray, z: np.ndarray) -> float:
     return resolution(x, z) * size
 
 
+def row_max(values: np.ndarray) -> np.ndarray:
+    """Return the largest value of each row, (n,)."""
+    if values.shape[1] > SHORT:
+        return np.max(values, axis=1)
+    # NumPy starts a loop for each row of an array.
+    return np.max(np.ascontiguousarray(values.T), axis=0)
+
+
 def first_best(values: np.ndarray) -> np.ndarray:
     """Return the position of the largest value of each row, the first of equal ones.
 
     Shapes: `values` (n, m); returns (n,).
     """
-    best = np.max(values, axis=1, keepdims=True)
+    if values.shape[1] == 1:
+        return np.zeros(len(values), dtype=np.intp)
+    best = row_max(values)[:, None]
     finite = np.isfinite(best)
     least = np.where(finite, best - TIES * np.abs(np.where(finite, best, 0.0)), best)
     return np.argmax((values >= least) | np.isnan(values), axis=1)

@@ -18,8 +18,10 @@ from structinv.utils.matrices import (
     contiguous_read_only,
     first_best,
     independent,
+    indices_increase,
     interleave,
     products,
+    row_max,
     short_indices,
     take,
 )
@@ -199,6 +201,29 @@ def test_equal_means_values_that_differ_by_rounding_errors():
         0,
     ]
     assert best_first(np.zeros(0)).tolist() == []
+
+
+@pytest.mark.parametrize("width", [1, 2, 16, 17])
+def test_the_largest_value_of_a_row_includes_nan_and_infinity(width):
+    values = np.random.default_rng(0).standard_normal((9, width))
+    values[3, 0], values[5, -1], values[6] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(row_max(values), np.max(values, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("indices", "starts", "increase"),
+    [
+        ([0, 2, 1, 3], [0, 2, 4], True),
+        ([1, 0, 0, 3], [0, 1, 1, 2, 2, 4, 4], True),
+        ([0, 2, 2, 3], [0, 1, 4], False),
+        ([0, 3, 2, 3], [0, 4], False),
+        ([], [0, 0, 0], True),
+        ([5], [0, 1], True),
+    ],
+)
+def test_indices_increase_in_rows_as_scipy_finds(indices, starts, increase):
+    X = sp.csr_matrix((np.ones(len(indices)), indices, starts), shape=(len(starts) - 1, 6))
+    assert indices_increase(X) == X.has_canonical_format == increase
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ from ...utils.matrices import (
 from ..arguments import grade_profile
 from ..base import BoundOracle, Support
 from ..query import Query, Violations, WorstPoints, rows_at, worst_by_support
-from ..support import Costs, DeferredSupport, Grades
+from ..support import Costs, DeferredSupport, Grades, rounding_of_maxima
 from .kernels import (
+    LISTED,
     WORK_ROWS,
     Allowed,
     Asked,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _NO_NUMBERS = np.empty(0)
 _NO_PLACES = np.empty(0, dtype=np.int64)
-_NOTHING_ADDED = Ranks(np.zeros(1, dtype=np.int64), _NO_PLACES, np.zeros((0, 0), dtype=bool))
+_NOTHING_ADDED = Ranks(np.zeros(1, dtype=np.int64), _NO_PLACES)
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,9 @@ class WordEdits:
         cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
         near = np.zeros(n_rows) if near is None else near
         changed = np.ones(n_rows, dtype=bool) if changed is None else changed
+        if len(V) == 2 and np.array_equal(V[0], -V[1]):
+            # With two classes. The weights of a single direction remain in the cache of a core.
+            V = V[:1]
         V, assign, cost, near = map(contiguous_writable, (V, assign, cost, near))
         allowed = Allowed(most, self.low, self.high, value, self.present)
         maxima, width = Maxima(*np.empty((3, n_rows))), longest + (most if self.adds else 0) + 1
@@ -163,7 +167,6 @@ class WordEdits:
                 csr_arrays(rows, part), asked, allowed, ranks, Maxima(*(each[part] for each in maxima)),
                 Edited(edited.data, edited.added[part], edited.n_added[part]),
                 np.empty((WORK_ROWS, width)), np.empty((2, width), dtype=np.int64),
-                np.zeros(len(value), dtype=bool),
             )  # fmt: skip
 
         in_threads(maximize, n_rows, rows.nnz + n_rows * (width - longest - 1))
@@ -226,23 +229,43 @@ class BoundEdits(BoundOracle):
         )
 
     def worst(self, rows: Rows, query: Query) -> Violations:
+        if query.of_two_labels and not query.points:
+            return self._of_two_labels(take(self.words, rows), query)
         # The fast path requires one weight vector per label. One pass over the rows serves all labels.
-        if self.word_edits.adds or not query.of_all_labels or query.rounding:
+        if self.word_edits.adds or not query.of_all_labels:
             return worst_by_support(self, rows, query)
         part, competitors = take(self.words, rows), query.competitors
-        if competitors.alone and not query.points:
+        if competitors.alone and not query.points and not query.rounding:
             violations = self._without_points(part, query)
             if violations is not None:
                 return violations
-        table = np.ascontiguousarray(query.weights.T, dtype=np.float64)
-        gains = self._label_maxima(part, table, competitors.codes)
-        gains += query.constants - query.constants[competitors.codes, None]
+        table, codes = np.ascontiguousarray(query.weights.T, dtype=np.float64), competitors.codes
+        gains, sizes = self._label_maxima(part, table, codes)
+        gains += query.constants - query.constants[codes, None]
+        rounding = None
+        if query.rounding:
+            constants = np.abs(query.constants)
+            rounding = rounding_of_maxima(part, sizes, constants + constants[codes, None])
+            rounding[np.arange(len(codes)), codes] = 0.0
 
         def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
-            points = self._edited_for(rows_at(part, places), table, competitors.codes[places], labels)
+            points = self._edited_for(rows_at(part, places), table, codes[places], labels)
             return WorstPoints(points, gains[places, labels], competitors.costs[places, labels])
 
-        return Violations(gains, competitors.costs, gains + competitors.costs, points_of)
+        return Violations(gains, competitors.costs, gains + competitors.costs, points_of, rounding)
+
+    def _of_two_labels(self, rows: sp.csr_matrix, query: Query) -> Violations:
+        """Return violations without points for two labels with the scores 0 and f."""
+        codes, costs, constant = query.competitors.codes, query.competitors.costs, query.constants[0]
+        directions = np.vstack([query.weights, -query.weights])
+        values, sizes = self.word_edits.maxima(rows, directions, codes)
+        # NumPy is slow with rows of two numbers, so the two columns are contiguous.
+        is_other = np.stack([codes == 1, codes == 0])
+        gains = np.where(is_other, values + np.where(is_other[1], constant, -constant), 0.0).T
+        rounding = None
+        if query.rounding:
+            rounding = np.where(is_other, rounding_of_maxima(rows, sizes, np.abs(constant)), 0.0).T
+        return Violations(gains, costs, gains + costs, None, rounding)
 
     def _without_points(self, rows: sp.csr_matrix, query: Query) -> Violations | None:
         """Return violations whose gain plus cost is the loss for every label except the true one.
@@ -264,18 +287,21 @@ class BoundEdits(BoundOracle):
         gains[np.arange(len(codes)), codes] = 0.0
         return Violations(gains, competitors.costs, gains + competitors.costs)
 
-    def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return the largest score gain of each label over S(x), (n, n_labels)."""
+    def _label_maxima(
+        self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the largest score gain of each label over S(x), and sizes of scores, (n, n_labels)."""
         n_labels, longest = table.shape[1], longest_row(rows.indptr)
-        maxima, edits = np.empty((len(codes), n_labels)), self.word_edits
+        maxima, sizes, edits = *np.empty((2, len(codes), n_labels)), self.word_edits
         factors = min(edits.max_changes, table.shape[0]), edits.low, edits.high
 
         def maximize(part: slice) -> None:
-            work = np.empty((n_labels, longest)), np.zeros(n_labels)
-            label_maxima(csr_arrays(rows, part), table, codes[part], *factors, maxima[part], *work)
+            work = np.empty((n_labels + 1) * longest + LISTED), np.zeros(n_labels)
+            arrays = table, codes[part], *factors, maxima[part], sizes[part]
+            label_maxima(csr_arrays(rows, part), *arrays, *work)
 
         in_threads(maximize, len(codes), rows.nnz * n_labels)
-        return maxima
+        return maxima, sizes
 
     def _edited_for(
         self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray, labels: np.ndarray

@@ -22,8 +22,12 @@ from ...utils.matrices import TIES, best_first
 _GUESSES = 12
 # If at most this number of elements is missing, `largest` selects them one by one.
 _FEW = 2
+# Largest k for which `best_gains` inserts each candidate into a list of the best k.
+LISTED = 16
+# Fraction of a guessed cut that candidates exceed. With a larger one, more guesses exclude a best gain.
+_BELOW = 0.5
 # Number of rows of the workspace of `worst_edits`.
-WORK_ROWS = 3
+WORK_ROWS = 4
 # After this number of evaluated labels, the bounds are computed again with a better guess.
 _TOO_MANY = 32
 
@@ -56,16 +60,16 @@ class Ranks(NamedTuple):
     """Words with a positive gain of addition, best first, per direction.
 
     - `start` (p + 1,): first word of each direction in `order`
-    - `listed` (p, d): mask of the words of each direction
     """
 
     start: np.ndarray
     order: np.ndarray
-    listed: np.ndarray
 
 
 class Asked(NamedTuple):
     """Directions of rows: ``V[assign[i]]`` with V (p, d) and assign (n,).
+
+    Number p is the direction ``-V[0]``.
 
     - `rho` (K + 1,), `cost` (n,): grades of the numbers of edits, and cost of each row; rho may be empty
     - `changed` (n,): mask of the rows that may be edited
@@ -248,6 +252,48 @@ def largest(gain, count, k, guess):
 
 
 @njit(**LEAN)
+def _candidates(gain, step, count, cut, kept):
+    """Write the elements above a cut, without branches; return their number."""
+    size, at = 0, 0
+    for _ in range(count):
+        kept[size] = gain[at]
+        size += gain[at] > cut
+        at += step
+    return size
+
+
+@njit(**LEAN)
+def best_gains(gain, step, count, k, guess, kept, best):
+    """Return the results of `largest` for every step-th element.
+
+    It is faster for small k. A good guess leaves few candidates. Their best k are added up in decreasing
+    order, so that the sum does not depend on the guess.
+
+    Workspaces: `kept` (n,), `best` (min(k, LISTED),).
+    """
+    if k <= 0:
+        return 0.0, np.inf
+    if k > LISTED:
+        return largest(kept, _candidates(gain, step, count, 0.0, kept), k, guess)
+    size = _candidates(gain, step, count, _BELOW * guess, kept)
+    if size < k and guess > 0:
+        size = _candidates(gain, step, count, 0.0, kept)
+    for m in range(k):
+        best[m] = 0.0
+    for t in range(size):
+        value = kept[t]
+        for m in range(k):
+            # The larger one stays, and the smaller one moves on: branches on data are slow.
+            above = best[m]
+            best[m] = max(above, value)
+            value = min(above, value)
+    total = 0.0
+    for m in range(k):
+        total += best[m]
+    return total, best[k - 1]
+
+
+@njit(**LEAN)
 def ordered(gain, count, k):
     """Move the k largest positive elements to the front, in decreasing order.
 
@@ -285,83 +331,86 @@ def ranked(V: np.ndarray, value: np.ndarray, most: int) -> Ranks:
 
     Shapes: `V` (p, d), `value` (d,).
     """
-    words, most, listed = [], max(most, 1), np.zeros(V.shape, dtype=bool)
-    for v, mask in zip(V, listed, strict=True):
+    words, most = [], max(most, 1)
+    for v in V:
         gain = value * v
         places = np.flatnonzero(gain > 0)
         places = places[best_first(gain[places], most if len(places) > 2 * most else None)]
         words.append(places)
-        mask[places] = True
     start = np.cumsum([0, *map(len, words)])
-    return Ranks(start, np.concatenate([*words, np.empty(0, dtype=np.intp)]), listed)
+    return Ranks(start, np.concatenate([*words, np.empty(0, dtype=np.intp)]))
 
 
 @njit(**LEAN)
-def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places, in_row):
+def _is_absent(indices, data, start, stop, word):
+    """Return whether a row with sorted words lacks a word, or stores a zero for it."""
+    end = stop
+    while start < stop:
+        middle = (start + stop) // 2
+        if indices[middle] < word:
+            start = middle + 1
+        else:
+            stop = middle
+    return start == end or indices[start] != word or data[start] == 0
+
+
+@njit(**LEAN)
+def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
     r"""Maximize the scores of rows over their word edits, with graded costs if given.
 
     .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
 
     If gains are equal, the first words of the row come before later ones and before added words.
 
-    Workspaces: `work` (WORK_ROWS, longest row + K + 1), `places` (2, longest row + K + 1), `in_row`
-    (d,).
+    Workspaces: `work` (WORK_ROWS, longest row + K + 1), `places` (2, longest row + K + 1).
     """
     indptr, indices, data = rows
     V, assign, rho, cost, changed, guesses = asked
     K, low, high, value, present = allowed
-    ranks_start, order, listed = ranks
+    ranks_start, order = ranks
     values, sizes, grades = maxima
     edited_data, added, n_added = edited
-    b, gain, best, guess = work[0], work[1], work[2], 0.0
+    b, gain, best, top, guess = work[0], work[1], work[2], work[3], 0.0
     candidates, chosen = places[0], places[1]
     for i in range(assign.size):
         start, length, a = indptr[i], indptr[i + 1] - indptr[i], assign[i]
-        v, stop, count, most = V[a], start + length, length, K if changed[i] else 0
-        score, abs_score = products(indices[start:stop], data[start:stop], 1.0, v, b)
+        v, sign = (V[a], 1.0) if a < V.shape[0] else (V[0], -1.0)
+        stop, count, most = start + length, length, K if changed[i] else 0
+        score, abs_score = products(indices[start:stop], data[start:stop], sign, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
-            # Mark the words of the row that are also ranked. There is no branch, since branches on data
-            # are slow.
-            n_ranked = 0
-            for t in range(length):
-                j = indices[start + t]
-                candidates[n_ranked] = j
-                n_ranked += listed[a, j] & (data[start + t] != 0)
-                if present and data[start + t] != 0:
-                    gain[t] = max(gain[t], value[j] * v[j])
-            for t in range(n_ranked):
-                in_row[candidates[t]] = True
+            for t in range(length if present else 0):
+                if data[start + t] != 0:
+                    j = indices[start + t]
+                    gain[t] = max(gain[t], value[j] * sign * v[j])
             r = ranks_start[a]
             while r < ranks_start[a + 1] and count < length + most:
                 j = order[r]
-                gain[count], candidates[count] = value[j] * v[j], j
-                count += not in_row[j]
+                gain[count], candidates[count] = value[j] * sign * v[j], j
+                count += _is_absent(indices, data, start, stop, j)
                 r += 1
-            for t in range(n_ranked):
-                in_row[candidates[t]] = False
         left, total_gain = most, 0.0
         if rho.size:
             for t in range(count):
                 best[t] = gain[t]
-            found, left, cut, top = ordered(best, count, most), 0, np.inf, 0.0
+            found, left, cut, total = ordered(best, count, most), 0, np.inf, 0.0
             reached = cost[i] * rho[0]
             for k in range(found):
-                total_gain += best[k]
-                graded = total_gain + cost[i] * rho[k + 1]
+                total += best[k]
+                graded = total + cost[i] * rho[k + 1]
                 if graded > reached:
-                    reached, left, cut, top = graded, k + 1, best[k], total_gain
+                    reached, left, cut, total_gain = graded, k + 1, best[k], total
             grades[i] = rho[left]
             values[i] = score + reached
         else:
             # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
             near = guesses[i] if guesses[i] > 0 else guess
-            top, cut = largest(gain[first:], count - first, most, near)
+            total_gain, cut = best_gains(gain[first:], 1, count - first, most, near, best, top)
             # Guess for the next row, which often has similar gains.
             guess = 0.5 * (guess + cut) if most > 0 else guess
-            values[i] = score + top
-        sizes[i] = max(high, 1.0) * abs_score + (top if value.size else 0.0)
+            values[i] = score + total_gain
+        sizes[i] = max(high, 1.0) * abs_score + (total_gain if value.size else 0.0)
         if n_added.size == 0:
             continue
         n_added[i] = 0
@@ -382,14 +431,14 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places, in_ro
                 continue
             j, factor = indices[start + t], low if b[t] < 0 else high
             rescaled = (1.0 + TIES) * (factor - 1.0) * b[t]
-            if present and data[start + t] != 0 and value[j] * v[j] > rescaled:
+            if present and data[start + t] != 0 and value[j] * sign * v[j] > rescaled:
                 edited_data[start + t] += value[j]
             else:
                 edited_data[start + t] *= factor
 
 
 @njit(**LEAN)
-def label_maxima(rows, table, codes, K, low, high, found, work, guess):
+def label_maxima(rows, table, codes, K, low, high, found, sizes, work, guess):
     r"""Maximize the score gain of each label over the factors of the words of a row.
 
     .. math:: \max_{z \in S(x_i)} \langle w_k - w_c, z \rangle
@@ -397,30 +446,36 @@ def label_maxima(rows, table, codes, K, low, high, found, work, guess):
 
     .. math:: g_j = \max\bigl(0, (l - 1) b_j, (u - 1) b_j\bigr), \quad b_j = (w_k - w_c)_j x_{ij}
 
-    The function does not store ``w_k - w_c`` as directions, since there are n_labels^2 of them.
+    The function does not store ``w_k - w_c`` as directions, since there are n_labels^2 of them. `sizes`
+    are bounds of ``<|w_k| + |w_c|, |z|>``.
 
-    Shapes: `table` (d, n_labels), `codes` (n,), `found` (n, n_labels), `work` (n_labels, longest row),
-    `guess` (n_labels,).
+    Shapes: `table` (d, n_labels), `codes` (n,), `found, sizes` (n, n_labels), `work` (n_labels * longest
+    row + longest row + LISTED,), `guess` (n_labels,).
     """
     indptr, indices, data = rows
     n_labels = table.shape[1]
+    best, others = work[:LISTED], work[LISTED:]
     for i in range(codes.size):
         start, length, c = indptr[i], indptr[i + 1] - indptr[i], codes[i]
+        total, size = found[i], sizes[i]
+        kept, gain = others[:length], others[length:]
         for k in range(n_labels):
-            found[i, k] = 0.0
+            total[k], size[k] = 0.0, 0.0
         for e in range(length):
-            row, x = table[indices[start + e]], data[start + e]
-            true_weight = row[c]
+            row, x = table[np.uint64(indices[start + e])], data[start + e]
+            true_weight, of_labels = row[c], gain[e * n_labels :]
             for k in range(n_labels):
                 b = (row[k] - true_weight) * x
-                found[i, k] += b
-                less, more = (low - 1.0) * b, (high - 1.0) * b
-                work[k, e] = less if less > more else more
+                total[k] += b
+                size[k] += abs(row[k] * x)
+                of_labels[k] = max((low - 1.0) * b, (high - 1.0) * b)
+        own = size[c]
         for k in range(n_labels):
+            size[k] = max(high, 1.0) * (size[k] + own)
             if k != c:
-                top, cut = largest(work[k], length, K, guess[k])
-                found[i, k] += top
-                guess[k] = 0.5 * (guess[k] + cut)
+                top, cut = best_gains(gain[k:], n_labels, length, K, guess[k], kept, best)
+                total[k] += top
+                guess[k] = 0.5 * (guess[k] + cut) if K > 0 else 0.0
 
 
 @njit(**LEAN)

@@ -19,8 +19,9 @@ from structinv.oracles import (
     Protected,
     Shared,
 )
-from structinv.oracles.query import Query
+from structinv.oracles.query import Query, worst_at, worst_by_support
 from structinv.oracles.third_party import bind
+from structinv.structures import Binary, Multiclass
 from structinv.structures.competitors import Competitors, LabelFunctions
 from structinv.utils import matrices
 from structinv.utils.matrices import ALL_ROWS, dense, row_dots
@@ -195,6 +196,26 @@ def test_maxima_without_points_equal_those_of_a_sort(dtype, kind):
             expected = terms.sum(axis=1) + np.sort(gains, axis=1)[:, ::-1][:, :changes].sum(axis=1)
             found, _ = bind(oracle, X).support(slice(None), V, assign).maxima()
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+@pytest.mark.parametrize("changes", [0, 2, 16, 17])
+@pytest.mark.parametrize("kind", [FDrop, FScale, FAdd], ids=lambda each: each.__name__)
+def test_gains_and_rounding_without_points_are_those_of_the_support(kind, changes, n_labels):
+    rng = np.random.default_rng(changes)
+    X, _, _ = counts()
+    structure = Binary() if n_labels == 2 else Multiclass()
+    competitors = structure.bind(np.arange(40) % n_labels).competitors()
+    n_outputs = competitors.functions.n_outputs
+    weights, constants = rng.standard_normal((n_outputs, 300)), rng.standard_normal(n_outputs)
+    query = Query(weights, constants, competitors, points=False, rounding=True)
+    bound = kind(changes).bind(X)
+    found, expected = bound.worst(ALL_ROWS, query), worst_by_support(bound, ALL_ROWS, query)
+    for name in ("gains", "upper", "costs"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-12)
+    # Edited rows may be shorter than these rows.
+    assert np.all(found.rounding >= expected.rounding)
+    assert np.all(found.rounding >= worst_at(X, query).rounding)
 
 
 @pytest.mark.parametrize("oracle", [FDrop(2), FScale(2), FEdit(2)], ids=lambda each: type(each).__name__)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.oracles.words.kernels import largest, ordered
+from structinv.oracles.words.kernels import LISTED, best_gains, largest, ordered
 
 
 def by_sort(gain, k):
@@ -45,6 +45,13 @@ def test_sum_cut_and_order_equal_those_of_a_sort(length, k, kind, seed, guess):
     check_cut(numbers, k, cut)
     for other in (0.0, cut, 0.999 * cut):
         assert largest(gain, length, k, other)[0] == total
+    kept, best = np.empty(length), np.empty(LISTED)
+    total, cut = best_gains(gain, 1, length, k, guess, kept, best)
+    np.testing.assert_allclose(total, by_sort(numbers, k), rtol=1e-14)
+    check_cut(numbers, k, cut)
+    apart = np.repeat(gain, 3)
+    for other in (0.0, cut, 0.999 * cut, 3.0 * cut):
+        assert best_gains(apart, 3, length, k, other, kept, best)[0] == total
     size = ordered(gain, length, k)
     assert size == min(k, np.count_nonzero(numbers > 0))
     np.testing.assert_array_equal(gain[:size], np.sort(numbers)[::-1][:size])
