@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, Rows
+from ..utils.matrices import Matrix, Rows, magnitudes
 
 
 class NotAffineError(ValueError):
@@ -83,7 +83,7 @@ class Affine:
 
     def roundings(self, rows: Matrix) -> np.ndarray:
         """Bound the rounding errors of computed scores of rows, (n, n_outputs)."""
-        sizes = np.asarray(abs(rows) @ self.coef_size.T) + self.intercept_size
+        sizes = np.asarray(magnitudes(rows) @ self.coef_size.T) + self.intercept_size
         if self.offset_sizes is not None:
             sizes = sizes + self.offset_sizes
         eps = max(np.finfo(rows.dtype).eps, np.finfo(self.coef.dtype).eps, self.unit)
@@ -91,6 +91,10 @@ class Affine:
         if sp.issparse(rows) and self.n_steps == 0:
             terms = int(np.diff(rows.indptr).max(initial=0)) + 8
         return float(eps * terms * (self.n_steps + 1)) * sizes
+
+    def computed(self, rows: Matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of rows, and bounds of their rounding errors."""
+        return self.values(rows), self.roundings(rows)
 
     def of_rows(self, rows: Rows) -> Affine:
         """Return the scores of some of the rows."""

@@ -236,6 +236,9 @@ def _certificate(
             labels_given=labels_given,
             perturbations=described(oracle),
         )
+    if model.scores.n_steps == 0:
+        return _worst_change(model, oracle, X, y).certificate(oracle, labels_given=labels_given)
+    # Points need more memory than rows.
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)

@@ -63,14 +63,15 @@ def checked_model(
             rows = _rows_for(given, linear)
         rows, oracle = binary_rows(last, for_oracle(rows, oracle), oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
-    check_scores(name, linear, rows, scores_of(last, to_last))
-    model = linear
+    model, computed = linear, linear.scores.computed(rows)
+    check_scores(name, computed, scores_of(last, to_last))
     if parts.moved:
         name = type(parts.head).__name__
         dtype = np.result_type(rows.dtype, known.scores.coef.dtype)
         model = thresholded(linear, parts.head, dtype, to_head, points)
+        computed = model.scores.computed(rows)
     labels = parts.head.predict(to_head)
-    check_labels(name, model, rows, labels)
+    check_labels(name, model, computed, labels)
     if y is not None:
         labels = one_label_a_row(y, rows.shape[0])
     check_unchanged(oracle, model.scores, rows, labels, given)

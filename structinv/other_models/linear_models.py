@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import predicted
-from ..utils.matrices import Matrix, dense, scale_rows, squared_lengths, stack, with_data
+from ..utils.matrices import Matrix, dense, row_max, scale_rows, squared_lengths, stack, with_data
 from .affine import Affine
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
 
@@ -112,16 +112,20 @@ def scores_of(model: Any, rows: Any) -> np.ndarray:
     return np.asarray(model.decision_function(rows))
 
 
-def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.ndarray) -> None:
+# Scores of rows by the weights, and bounds of their rounding errors, from `Affine.computed`.
+Computed: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+
+def check_scores(name: str, computed: Computed, scores: np.ndarray) -> None:
     """Raise ValueError if `scores_of` has other scores than the linear classifier."""
-    own = model.scores.values(rows)
+    own, errors = computed
     given = scores[:, None] if scores.ndim == 1 else scores
     if given.shape != own.shape:
         raise ValueError(
             f"{name} is not a linear classifier: its scores have shape {scores.shape}, but those of its "
             f"coef_ have {own.shape}"
         )
-    if not np.all(np.abs(given - own) <= ORDERS * model.scores.roundings(rows)):
+    if not np.all(np.abs(given - own) <= ORDERS * errors):
         raise ValueError(
             f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
             f"by up to {np.max(np.abs(given - own)):.2g} on the given rows"
@@ -131,14 +135,15 @@ def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.nd
 def check_probes(model: Any, linear: LinearClassifier, points: Matrix) -> None:
     """Raise ValueError if scores or labels of probes are not those of the weights."""
     name = type(model).__name__
+    computed = linear.scores.computed(points)
     with without_names():
-        check_scores(name, linear, points, scores_of(model, points))
-        check_labels(name, linear, points, model.predict(points))
+        check_scores(name, computed, scores_of(model, points))
+        check_labels(name, linear, computed, model.predict(points))
 
 
-def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) -> None:
+def check_labels(name: str, model: LinearClassifier, computed: Computed, labels: Any) -> None:
     """Raise ValueError if `predict` returns other labels than the linear classifier."""
-    own, labels = model.scores.values(rows), np.asarray(labels)
+    (own, errors), labels = computed, np.asarray(labels)
     if labels.shape != (len(own),):
         raise ValueError(
             f"{name} is not a linear classifier: its labels have shape {labels.shape}, but those of its "
@@ -150,7 +155,7 @@ def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) 
         differs = labels != model.classes[predicted(model.structure, len(model.classes), own)]
         ordered = np.sort(own, axis=1)
         margin = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
-        wrong = differs & (margin > 2 * ORDERS * model.scores.roundings(rows).max(axis=1))
+        wrong = differs & (margin > 2 * ORDERS * row_max(errors))
     if np.any(wrong):
         raise ValueError(
             f"{name} does not predict the class with the highest score (of two classes, the second "
