@@ -458,8 +458,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
     def _fit_vectorizer(self, texts: list[str]) -> tuple[Any, ReadTexts]:
         """Return the fitted vectorizer and the texts as it reads them."""
-        vectorizer = clone(self._given_vectorizer()).fit(texts)
-        return vectorizer, ReadTexts.of(vectorizer, texts)
+        vectorizer = clone(self._given_vectorizer())
+        return vectorizer, ReadTexts.fitted(vectorizer, texts)
 
     def _read_with(self, X: Any, oracle: InvarianceOracle) -> tuple[ReadTexts, TokenEdits, Restriction]:
         """Return texts, the edits of a valid oracle, and their restriction to labels."""

@@ -16,6 +16,7 @@ from ..estimators.inputs import one_label_a_row
 from ..estimators.text import label_margins, may_change, of_labels, to_other_labels, token_edits
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.text.text_edits import STEPS, readers
+from ..oracles.text.text_grams import TokenTexts
 from ..oracles.text.text_tokens import Placed, TokenReader, Tokens
 from ..oracles.text.token_edits import TokenEdits
 from ..oracles.text.vectorizers import unit_of_rows
@@ -124,7 +125,7 @@ def _worst_texts(
         pipeline = TextPipeline(model, blocks, readers([block.vectorizer for block in blocks]))
         for reader in pipeline.readers:
             reader.check(edits)
-        tokens = list(map(pipeline.readers[0].tokens, part))
+        tokens = TokenTexts.of(map(pipeline.readers[0].tokens, part))
         pipeline.readers[0].warn_of_neighbors(part, tokens, stacklevel=4)
         counts = pipeline.counts(tokens)
         pipeline.check_scores(counts, rows)
@@ -162,7 +163,7 @@ class TextPipeline:
     def worst(
         self,
         texts: Sequence[str],
-        tokens: Sequence[Tokens],
+        tokens: TokenTexts,
         counts: Counts,
         codes: np.ndarray,
         editable: np.ndarray,
@@ -179,7 +180,7 @@ class TextPipeline:
         attacked, (n_features, rounding) = margins.copy(), self._sizes(counts, edits)
         best: dict[int, Callable[[], Placed]] = {}
         changed = np.flatnonzero(editable) if self.model.always is None else np.zeros(0, dtype=int)
-        listed, labels = [tokens[place] for place in changed.tolist()], codes[changed]
+        listed, labels = tokens.take(changed), codes[changed]
         searches = [
             reader.search(listed, edits, block.normalization)
             for reader, block in zip(self.readers, self.blocks, strict=True)

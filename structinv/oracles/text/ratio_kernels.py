@@ -18,24 +18,39 @@ from ...utils.matrices import TIES
 _MOST_LINES = 64
 # Number of steps of an enumeration.
 _MOST_STEPS = 20_000
-# Norms.
+# Norms, and kinds of edits.
 NONE, L1, L2 = 0, 1, 2
+DROP, ADD, EITHER, REPLACE = 0, 1, 2, 3
 
 
 @njit(**PLAIN)
-def skyband(v, order, most, kept):
+def skyband(v, s, ordered, most, kept):
     """Mark the words that at most `most` - 1 others dominate; return their number.
 
-    A word dominates another one if it precedes it in `order` and has at least its value `v`.
+    A word dominates another one if it has at least its value `v`, and precedes it by `s`. Among words of
+    equal `s`, larger values come first, then those that precede in `ordered`.
 
-    Shapes: `v` (d,), `order` (n,), `kept` (n,).
+    Shapes: `v` (d,), `s` (d,), `ordered` (n,), `kept` (n,).
     """
-    largest, n_kept = [-np.inf] * max(min(most, order.size), 1), 0
-    for j in order:
-        if v[j] > largest[0]:
-            heapreplace(largest, v[j])
-            kept[n_kept] = j
-            n_kept += 1
+    size = max(min(most, ordered.size), 1)
+    largest, former, n_kept, first = [-np.inf] * size, np.empty(size), 0, 0
+    while first < ordered.size:
+        for k in range(size):
+            former[k] = largest[k]
+        stop = first
+        while stop < ordered.size and s[ordered[stop]] == s[ordered[first]]:
+            if v[ordered[stop]] > largest[0]:
+                heapreplace(largest, v[ordered[stop]])
+            stop += 1
+        least, n_equal = largest[0], 0
+        for k in range(size):
+            n_equal += (largest[k] == least) - (former[k] == least)
+        for j in ordered[first:stop]:
+            if v[j] > least or (v[j] == least and n_equal > 0):
+                n_equal -= v[j] == least
+                kept[n_kept] = j
+                n_kept += 1
+        first = stop
     return n_kept
 
 
@@ -54,7 +69,7 @@ def _insert(gain, item, top, codes, n_top, most):
 
 @njit(**PLAIN)
 def _gains(
-    alpha, theta, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most, exact,
+    alpha, theta, v, s, indices, counts, down, up, n_own, terms, lengths, zero, most, exact,
     n_free, kept, words, signs, marks, mark, gain_of, top, codes, reached, entries, choices, best, split,
 ):  # fmt: skip
     """Compute the largest gains of ``alpha a - theta q`` for each number of edits of one row.
@@ -70,12 +85,10 @@ def _gains(
     reached[0] = 0.0
     for k in range(1, most + 1):
         reached[k] = -np.inf
-    n_own = stop - start
     for item in range(n_own + len(words)):
         own = item < n_own
         if own:
-            e = start + item
-            f, x, n_down, n_up = indices[e], counts[e], down[e], up[e]
+            f, x, n_down, n_up = indices[item], counts[item], down[item], up[item]
             cap = min(most, max(n_down, n_up))
         else:
             f, x = words[item - n_own], 0
@@ -91,7 +104,7 @@ def _gains(
         weight, fine = alpha * v[f], theta * s[f]
         before = weight * terms[x + zero] - fine * lengths[x + zero]
         gain_of[0], last, falls, highest = 0.0, np.inf, True, 0.0
-        stays = own and e == kept
+        stays = own and item == kept
         for k in range(1, cap + 1):
             value = -np.inf
             if k <= n_down and not (stays and terms[x - k + zero] == 0.0):
@@ -117,7 +130,7 @@ def _gains(
                         chosen = j
                     largest = max(largest, value)
                 choices[n_listed, k], reached[k] = chosen, largest
-            entries[n_listed] = e
+            entries[n_listed] = item
             n_listed += 1
             continue
         k = 0
@@ -151,7 +164,7 @@ def _gains(
 
 @njit(**PLAIN)
 def _choose(
-    k, n_top, n_listed, n_own, start, alpha, theta, v, s, indices, counts, down, up, terms, lengths,
+    k, n_top, n_listed, n_own, alpha, theta, v, s, indices, counts, down, up, terms, lengths,
     zero, kept, words, signs, codes, entries, choices, split, used, moves, added, amounts, n_added,
 ):  # fmt: skip
     """Add the edits of the largest gain for k edits to `moves`, `added` and `amounts`.
@@ -172,19 +185,18 @@ def _choose(
                 n_added += 1
             amounts[at] += sign
     for i in range(n_listed - 1, -1, -1):
-        used[entries[i] - start] += choices[i, j]
+        used[entries[i]] += choices[i, j]
         j -= choices[i, j]
     for item in range(n_own):
         n = used[item]
         if n == 0:
             continue
         used[item] = 0
-        e = start + item
-        x, weight, fine = counts[e], alpha * v[indices[e]], theta * s[indices[e]]
+        x, weight, fine = counts[item], alpha * v[indices[item]], theta * s[indices[item]]
         fewer = more = -np.inf
-        if n <= down[e] and not (e == kept and terms[x - n + zero] == 0.0):
+        if n <= down[item] and not (item == kept and terms[x - n + zero] == 0.0):
             fewer = weight * terms[x - n + zero] - fine * lengths[x - n + zero]
-        if n <= up[e] and not (e == kept and terms[x + n + zero] == 0.0):
+        if n <= up[item] and not (item == kept and terms[x + n + zero] == 0.0):
             more = weight * terms[x + n + zero] - fine * lengths[x + n + zero]
         moves[item] += n if more > fewer else -n
     return n_added
@@ -192,7 +204,7 @@ def _choose(
 
 @njit(**PLAIN)
 def _keep(
-    value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change, new, amount, n_added,
+    value, v, s, indices, counts, n_own, terms, lengths, zero, norm, change, new, amount, n_added,
     moves, added, amounts,
 ):  # fmt: skip
     """Write the edits of a row if their ratio is larger than `value`.
@@ -200,8 +212,8 @@ def _keep(
     Return a and q after the edits, and the larger one of both ratios.
     """
     a, q = 0.0, 0.0
-    for e in range(start, stop):
-        f, x = indices[e], counts[e] + change[e - start]
+    for item in range(n_own):
+        f, x = indices[item], counts[item] + change[item]
         a += v[f] * terms[x + zero]
         q += s[f] * lengths[x + zero]
     for j in range(n_added):
@@ -212,8 +224,8 @@ def _keep(
     ratio = a / divisor if divisor > 0.0 else 0.0
     if ratio - value > TIES * abs(ratio):
         value = ratio
-        for e in range(start, stop):
-            moves[e] = change[e - start]
+        for item in range(n_own):
+            moves[item] = change[item]
         for j in range(len(added)):
             added[j] = new[j] if j < n_added else 0
             amounts[j] = amount[j] if j < n_added else 0
@@ -235,7 +247,7 @@ def _add_item(gains, others, sums, most, budget):
 
 @njit(**PLAIN)
 def _enumerate(
-    theta, height, value, v, s, indices, counts, down, up, start, stop, terms, lengths, zero, most,
+    theta, height, value, v, s, indices, counts, down, up, n_own, terms, lengths, zero, most,
     words, signs, marks, mark, a, q, change, new, amount,
 ):  # fmt: skip
     """Compute the largest ratio below 0 of one row, by an enumeration of edits close to the best ones.
@@ -247,15 +259,13 @@ def _enumerate(
     Write the best edits if they are better than `value`. Return the largest ratio, the number of
     inserted words (-1 if none is better), and whether the enumeration is complete.
     """
-    n_own, width = stop - start, most + 1
-    n_items, n_options = n_own + len(words), 2 * most + 1
+    width, n_items, n_options = most + 1, n_own + len(words), 2 * most + 1
     gains = np.empty((n_items, n_options))
     suffix, prefix = np.zeros((n_items + 1, width)), np.zeros(width)
     for item in range(n_items):
         n_down, n_up, f, x = most, most, 0, 0
         if item < n_own:
-            e = start + item
-            f, x, n_down, n_up = indices[e], counts[e], down[e], up[e]
+            f, x, n_down, n_up = indices[item], counts[item], down[item], up[item]
         else:
             f = words[item - n_own]
             n_down, n_up = (most, 0) if signs[item - n_own] < 0 else (0, most)
@@ -294,8 +304,8 @@ def _enumerate(
         _add_item(gains[item], prefix, prefix, most, most)
         if n_possible == 1:
             left -= abs(fixed[item])
-            f = indices[start + item] if item < n_own else words[item - n_own]
-            x = counts[start + item] if item < n_own else 0
+            f = indices[item] if item < n_own else words[item - n_own]
+            x = counts[item] if item < n_own else 0
             a += v[f] * (terms[x + fixed[item] + zero] - terms[x + zero])
             q += s[f] * (lengths[x + fixed[item] + zero] - lengths[x + zero])
             needed -= gains[item, fixed[item] + most]
@@ -332,8 +342,8 @@ def _enumerate(
         gain = sum_gain[depth] + gains[item, o]
         if gain + suffix[depth + 1, budget[depth] - cost] < needed:
             continue
-        f = indices[start + item] if item < n_own else words[item - n_own]
-        x = counts[start + item] if item < n_own else 0
+        f = indices[item] if item < n_own else words[item - n_own]
+        x = counts[item] if item < n_own else 0
         move = o - most
         sum_a[depth + 1] = sum_a[depth] + v[f] * (terms[x + move + zero] - terms[x + zero])
         sum_q[depth + 1] = sum_q[depth] + s[f] * (lengths[x + move + zero] - lengths[x + zero])
@@ -438,10 +448,41 @@ def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
 
 
 @njit(**PLAIN)
+def _read(
+    start, stop, features, plus, minus, edit, rising, falling, binary, most, indices, counts, down, up,
+    more_down, more_up,
+):  # fmt: skip
+    """Write words of one row, their counts, and how far each count may fall and rise.
+
+    For replacements, `more_down` and `more_up` are the changes by insertions. Return the number of edits
+    after which all counts are 0, which is larger than `most` if there are no such edits.
+    """
+    to_zero = 0
+    for item in range(stop - start):
+        e = start + item
+        f, x, fall, rise = features[e], plus[e] - minus[e], plus[e], minus[e]
+        more_fall, more_rise = most * falling[f], most * rising[f]
+        lowest = highest = most
+        if binary:
+            # A count that moves away from 0 leaves the value unchanged.
+            lowest, highest = min(max(1 + x, 0), most), min(max(1 - x, 0), most)
+        if edit == REPLACE:
+            more_down[item], more_up[item] = min(more_fall, lowest), min(more_rise, highest)
+        elif edit == ADD:
+            fall, rise = more_fall, more_rise
+        elif edit == EITHER:
+            fall, rise = fall + more_fall, rise + more_rise
+        indices[item], counts[item] = f, x
+        down[item], up[item] = min(fall, lowest), min(rise, highest)
+        to_zero += abs(x) if -up[item] <= x <= down[item] else max(most, 1) + 1
+    return to_zero
+
+
+@njit(**PLAIN)
 def worst_ratios(
-    rows, indptr, indices, counts, n_unknown, down, up, more_down, more_up, replaces, V, assign, s,
-    terms, lengths, zero, norm, least, where, words, signs, limits, emptied, guards, tolerance, values,
-    upper, moves, added, amounts,
+    rows, indptr, features, plus, minus, n_unknown, edit, rising, falling, binary, most, enough, V, assign,
+    s, terms, lengths, zero, norm, least, where, words, signs, limits, guards, tolerance, starts,
+    values, upper, to_zero, moves, added, amounts,
 ):  # fmt: skip
     """Compute the edits with the largest ratio of each row, and an upper bound.
 
@@ -449,13 +490,20 @@ def worst_ratios(
     bounds the ratios of all others (Dinkelbach 1967). The lines ``a = H(theta) + theta q`` bound the
     region of all pairs (q, a). The search adds the line that cuts off the largest ratio below the lines.
 
-    Shapes: `rows` (n,), `n_unknown` (n_rows,), `V` (p, d), `assign` (n,), `s` (d,), `limits` (n_rows,),
-    `emptied` (n_rows,), `values` (n,), `upper` (n,), `moves` (n_entries,), `added` (n, most), `amounts`
-    (n, most).
+    Rows have at most `most` edits. Those of which `enough` edits delete all words have the ratio 0 there,
+    and the others are apart. If `limits` (n,) is not empty, it has the edits of rows without words.
+    `to_zero` receives the number of edits that delete all words of a row, and `moves` the changes of the
+    counts of the words of row i, from ``starts[i]`` on.
+
+    Shapes: `rows` (n,), `n_unknown` (n_rows,), `V` (p, d), `assign` (n,), `s` (d,), `starts` (n,),
+    `values` (n,), `upper` (n,), `to_zero` (n,), `added` (n, most), `amounts` (n, most).
     """
-    widest, most = 0, added.shape[1]
+    widest, n_edits, most, replaces = 0, most, added.shape[1], edit == REPLACE
     for r in rows:
         widest = max(widest, indptr[r + 1] - indptr[r])
+    indices, counts = np.empty(widest, np.int64), np.empty(widest, np.int64)
+    down, up = np.empty(widest, np.int64), np.empty(widest, np.int64)
+    more_down, more_up = np.empty(widest, np.int64), np.empty(widest, np.int64)
     marks = np.full(V.shape[1], -1, np.int64)
     gain_of, best, more_best = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1)
     top, more_top = np.empty(most), np.empty(most)
@@ -472,34 +520,42 @@ def worst_ratios(
     nothing, no_signs = words[:0], signs[:0]
     for i in range(len(rows)):
         r = rows[i]
-        start, stop = indptr[r], indptr[r + 1]
-        n_own, v, p = stop - start, V[assign[i]], assign[i]
+        n_own, v, p, first = indptr[r + 1] - indptr[r], V[assign[i]], assign[i], starts[i]
+        to_zero[i] = _read(
+            indptr[r], indptr[r + 1], features, plus, minus, edit, rising, falling, binary, n_edits,
+            indices, counts, down, up, more_down, more_up,
+        )  # fmt: skip
+        row_moves = moves[first : first + n_own]
         a0, q0, size0 = 0.0, 0.0, 0.0
-        for e in range(start, stop):
-            f, x = indices[e], counts[e]
+        for item in range(n_own):
+            f, x = indices[item], counts[item]
             marks[f] = i
             a0 += v[f] * terms[x + zero]
             size0 += abs(v[f] * terms[x + zero])
             q0 += s[f] * lengths[x + zero]
-            moves[e] = 0
+            row_moves[item] = 0
         for k in range(added.shape[1]):
             amounts[i, k] = 0
-        most = limits[r]
+        most, emptied = n_edits, to_zero[i] <= enough
+        if len(limits):
+            most, emptied = limits[i], True
+        elif emptied and edit == DROP and not guards:
+            most = max(to_zero[i] - 1, 0)
         divisor = 1.0 if norm == NONE else (q0 if norm == L1 else np.sqrt(q0))
         value = a0 / divisor if divisor > 0.0 else 0.0
         bound, scale = np.inf, (size0 / divisor if divisor > 0.0 else 0.0) + abs(value)
         # Rows without words have the ratio 0.
         floor = -np.inf
-        if emptied[r] and n_own == 0 and len(words[where[2 * p] : where[2 * p + 1]]) == 0:
+        if emptied and n_own == 0 and len(words[where[2 * p] : where[2 * p + 1]]) == 0:
             # No word has a positive weight.
             values[i], upper[i] = 0.0, 0.0
             continue
-        if emptied[r]:
+        if emptied:
             floor = 0.0
             if value < 0.0:
                 value = 0.0
-                for e in range(start, stop):
-                    moves[e] = -counts[e]
+                for item in range(n_own):
+                    row_moves[item] = -counts[item]
         n_lines, lowest, highest, stage, theta, alpha = 0, least, np.inf, 0, 0.0, 1.0
         ends[:] = 0.0
         if norm != NONE:
@@ -507,18 +563,18 @@ def worst_ratios(
             alpha, theta = 0.0, 1.0
         while True:
             # Evaluate the line with this slope: its height, and edits that are on it.
-            first = where[2 * p + (1 if theta < 0.0 else 0)]
-            last = where[2 * p + (2 if theta < 0.0 else 1)]
-            listed, listed_signs = words[first:last], signs[first:last]
+            side = 2 * p + (1 if theta < 0.0 else 0)
+            listed = words[where[side] : where[side + 1]]
+            listed_signs = signs[where[side] : where[side + 1]]
             gain, n_added = -np.inf, 0
             # Some edits delete all words. If the best ones do, each word in turn is kept.
-            one_by_one, n_kept = emptied[r] and guards and (n_own > 0 or replaces), 1
+            one_by_one, n_kept = emptied and guards and (n_own > 0 or replaces), 1
             if one_by_one:
                 n_kept = n_own + 1 if n_own > 0 else 0
             for keep in range(n_kept):
-                kept = start + keep - 1 if keep > 0 else -2 if emptied[r] and n_own == 0 else -1
+                kept = keep - 1 if keep > 0 else -2 if emptied and n_own == 0 else -1
                 n_top, n_listed = _gains(
-                    alpha, theta, v, s, indices, counts, down, up, start, stop, terms, lengths, zero,
+                    alpha, theta, v, s, indices, counts, down, up, n_own, terms, lengths, zero,
                     most, replaces, n_unknown[r], kept, nothing if replaces else listed,
                     no_signs if replaces else listed_signs, marks, i, gain_of, top, codes, reached,
                     entries, choices, best, split,
@@ -526,7 +582,7 @@ def worst_ratios(
                 k, largest = most, best[most]
                 if replaces:
                     n_more, n_more_listed = _gains(
-                        alpha, theta, v, s, indices, counts, more_down, more_up, start, stop, terms,
+                        alpha, theta, v, s, indices, counts, more_down, more_up, n_own, terms,
                         lengths, zero, most, False, 0, -1, listed, listed_signs, marks, i, gain_of,
                         more_top, more_codes, reached, more_entries, more_choices, more_best, more_split,
                     )  # fmt: skip
@@ -541,27 +597,27 @@ def worst_ratios(
                     change[item] = 0
                 if replaces:
                     n_added = _choose(
-                        k, n_more, n_more_listed, n_own, start, alpha, theta, v, s, indices, counts,
+                        k, n_more, n_more_listed, n_own, alpha, theta, v, s, indices, counts,
                         more_down, more_up, terms, lengths, zero, -1, listed, listed_signs, more_codes,
                         more_entries, more_choices, more_split, used, change, new, amount, n_added,
                     )  # fmt: skip
                 n_added = _choose(
-                    k, n_top, n_listed, n_own, start, alpha, theta, v, s, indices, counts, down, up,
+                    k, n_top, n_listed, n_own, alpha, theta, v, s, indices, counts, down, up,
                     terms, lengths, zero, kept, nothing if replaces else listed,
                     no_signs if replaces else listed_signs, codes, entries, choices, split, used, change,
                     new, amount, n_added,
                 )  # fmt: skip
                 if one_by_one and keep == 0:
                     remains = False
-                    for e in range(start, stop):
-                        remains = remains or terms[counts[e] + change[e - start] + zero] != 0.0
+                    for item in range(n_own):
+                        remains = remains or terms[counts[item] + change[item] + zero] != 0.0
                     if remains:
                         break
                     gain, n_added = -np.inf, 0
             height = alpha * a0 - theta * q0 + gain
             a, q, value = _keep(
-                value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change, new,
-                amount, n_added, moves, added[i], amounts[i],
+                value, v, s, indices, counts, n_own, terms, lengths, zero, norm, change, new,
+                amount, n_added, row_moves, added[i], amounts[i],
             )  # fmt: skip
             if norm == NONE:
                 bound = height
@@ -620,16 +676,18 @@ def worst_ratios(
                 if slopes[line] < 0.0 and heights[line] - value * value / (4.0 * slopes[line]) < slack:
                     at, slack = line, heights[line] - value * value / (4.0 * slopes[line])
             if at >= 0:
-                first, last = where[2 * p + 1], where[2 * p + 2]
+                side = 2 * p + 1
+                listed = words[where[side] : where[side + 1]]
+                listed_signs = signs[where[side] : where[side + 1]]
                 ratio, n_added, complete = _enumerate(
-                    slopes[at], heights[at], value, v, s, indices, counts, down, up, start, stop, terms,
-                    lengths, zero, most, words[first:last], signs[first:last], marks, i, a0, q0, change,
+                    slopes[at], heights[at], value, v, s, indices, counts, down, up, n_own, terms,
+                    lengths, zero, most, listed, listed_signs, marks, i, a0, q0, change,
                     new, amount,
                 )  # fmt: skip
                 if n_added >= 0:
                     _, _, value = _keep(
-                        value, v, s, indices, counts, start, stop, terms, lengths, zero, norm, change,
-                        new, amount, n_added, moves, added[i], amounts[i],
+                        value, v, s, indices, counts, n_own, terms, lengths, zero, norm, change,
+                        new, amount, n_added, row_moves, added[i], amounts[i],
                     )  # fmt: skip
                 if complete:
                     bound = ratio

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import ALL_ROWS, Rows, in_threads, ranges
+from ...utils.matrices import ALL_ROWS, Rows, in_threads
 from ...utils.resources import check_memory
-from .ratio_kernels import L1, L2, NONE, skyband, worst_ratios
+from .counted_words import CountedWords, edited_words, most_present
+from .ratio_kernels import (
+    ADD,
+    DROP,
+    EITHER,
+    L1,
+    L2,
+    NONE,
+    REPLACE,
+    skyband,
+    worst_ratios,
+)
 
 NORMS = {None: NONE, "l1": L1, "l2": L2}
+EDITS = {"drop": DROP, "add": ADD, "edit": EITHER, "replace": REPLACE}
 # Relative tolerance of the search for certificates: bounds that differ less count as equal.
 TOLERANCE = 1e-14
 # Number of words that are listed beyond the number of edits, at first.
@@ -22,45 +34,7 @@ _MORE_WORDS = 16
 _WORK_AT_ONCE = 400_000
 # Bytes of results whose memory is not checked.
 _UNCHECKED = 1e6
-
-
-@dataclass(frozen=True)
-class CountedWords:
-    """Words of texts, with their counts.
-
-    - `indptr, indices`: features of each text, increasing
-    - `plus, minus` (n_entries,): number of tokens of the text that raise and lower the count of the
-      feature
-    - `n_unknown` (n_texts,): number of tokens without a feature
-    """
-
-    indptr: np.ndarray
-    indices: np.ndarray
-    plus: np.ndarray
-    minus: np.ndarray
-    n_unknown: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.n_unknown)
-
-    @property
-    def counts(self) -> np.ndarray:
-        """Counts of the features, (n_entries,)."""
-        return self.plus - self.minus
-
-    def take(self, rows: Rows) -> CountedWords:
-        """Return the words of some texts."""
-        if isinstance(rows, slice) and rows == ALL_ROWS:
-            return self
-        sizes = np.diff(self.indptr)[rows]
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        at, _ = ranges(self.indptr[:-1][rows], sizes)
-        indices, plus, minus = self.indices[at], self.plus[at], self.minus[at]
-        return CountedWords(starts, indices, plus, minus, self.n_unknown[rows])
-
-    def totals(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of values of the entries of each text."""
-        return np.diff(np.concatenate([[0], np.cumsum(values)])[self.indptr])
+_NO_LIMITS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -86,7 +60,7 @@ class Normalization:
             return (counts != 0).astype(np.float64)
         return np.where(counts > 0, 1.0 + np.log(np.maximum(counts, 1)), 0.0)
 
-    @property
+    @cached_property
     def squares(self) -> np.ndarray:
         """Factors of the terms of q: the squared length, or the sum for l1, (d,)."""
         if self.norm is None:
@@ -121,25 +95,36 @@ class Normalization:
 class WordChanges:
     """Largest ratios of some texts along their directions, with edits.
 
-    - `words`: texts
+    - `words, rows`: texts, and the numbers of those that are edited, (n,)
+    - `starts` (n + 1,): the words of the i-th edited text have the entries ``starts[i] : starts[i + 1]``
     - `values, upper` (n,): largest ratio found, and upper bound of all ratios
-    - `moves` (n_entries,): changes of the counts of the words of all texts, by the edits that attain
-      `values`
+    - `moves` (n_entries,): changes of the counts of the words of the edited texts, by the edits that
+      attain `values`
     - `added, amounts` (n, most): inserted words that the text lacks, with the changes of their counts; 0
       if there is none
     """
 
     words: CountedWords
+    rows: np.ndarray
+    starts: np.ndarray
     values: np.ndarray
     upper: np.ndarray
     moves: np.ndarray
     added: np.ndarray
     amounts: np.ndarray
 
+    def own(self, text: int) -> tuple[slice, slice]:
+        """Return the entries of an edited text among all words, and among those of edited texts."""
+        row = self.rows[text]
+        return (
+            slice(self.words.indptr[row], self.words.indptr[row + 1]),
+            slice(self.starts[text], self.starts[text + 1]),
+        )
+
     def of(self, text: int) -> dict[int, int]:
         """Return the changes of the counts of a text, by feature."""
-        own = slice(self.words.indptr[text], self.words.indptr[text + 1])
-        moves = zip(self.words.indices[own].tolist(), self.moves[own].tolist(), strict=True)
+        entries, own = self.own(text)
+        moves = zip(self.words.indices[entries].tolist(), self.moves[own].tolist(), strict=True)
         added = zip(self.added[text].tolist(), self.amounts[text].tolist(), strict=True)
         changes: dict[int, int] = {}
         # A word of a text that is emptied may be inserted again.
@@ -149,13 +134,15 @@ class WordChanges:
 
     def counts(self, n_features: int) -> sp.csr_matrix:
         """Return the counts of the features after these edits, (n, n_features)."""
-        words, shape = self.words, (len(self.words), n_features)
-        own = sp.csr_matrix((words.counts + self.moves, words.indices, words.indptr), shape=shape)
-        rows, at = np.nonzero(self.amounts)
-        new = sp.csr_matrix((self.amounts[rows, at], (rows, self.added[rows, at])), shape=shape)
-        edited = sp.csr_matrix(own + new)
-        edited.eliminate_zeros()
-        return edited
+        words, n = self.words, len(self.rows)
+        indices = np.empty(len(self.moves) + np.count_nonzero(self.amounts), dtype=np.int32)
+        counts, indptr = np.empty(len(indices), dtype=np.int64), np.zeros(n + 1, dtype=np.int32)
+        edited_words(
+            self.rows, words.indptr, words.indices, words.plus, words.minus, self.starts, self.moves,
+            self.added, self.amounts, indptr[1:], indices, counts,
+        )  # fmt: skip
+        parts = counts[: indptr[-1]], indices[: indptr[-1]], indptr
+        return sp.csr_matrix(parts, shape=(n, n_features))
 
 
 @dataclass(frozen=True)
@@ -185,13 +172,13 @@ class RatioSearch:
 
         Shapes: `V` (p, d), `assign` (n,).
         """
-        words, V = self.words.take(rows), np.ascontiguousarray(V, dtype=np.float64)
-        changes = self._changes(words)
-        limits, emptied, to_zero = self._emptied(words, *changes[:2])
-        listed = self._listed(words, V, assign)
-        found = self._search(words, V, assign, listed, changes, limits, emptied, self.edit)
+        numbers = np.arange(len(self.words))[rows]
+        V, assign = np.ascontiguousarray(V, dtype=np.float64), np.asarray(assign, dtype=np.int64)
+        listed = self._listed(numbers, V, assign)
+        found, to_zero = self._search(self.words, numbers, V, assign, listed, self.edit)
         if self._guards(self.edit) and self.edit != "drop":
-            some = emptied & ((np.diff(words.indptr) > 0) | (self.edit == "replace"))
+            some = to_zero <= self._enough(self.edit)
+            some &= (np.diff(found.starts) > 0) | (self.edit == "replace")
             self._insert_into_empty(found, V, assign, listed, np.flatnonzero(some), to_zero)
         return found
 
@@ -203,62 +190,63 @@ class RatioSearch:
         """Whether the search has to exclude that all counts become 0."""
         return self._signed or edit in ("edit", "replace")
 
-    def _emptied(
-        self, words: CountedWords, down: np.ndarray, up: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return limits of the edits, whether they may delete all words, and the edits of that.
+    def _enough(self, edit: str) -> int:
+        """Return the number of edits that may delete all words of a text.
 
         Rows whose counts can all become 0 have the ratio 0 there, and the others are apart.
         """
-        counts = words.counts
-        reachable = (-up <= counts) & (counts <= down)
-        to_zero = words.totals(np.where(reachable, np.abs(counts), max(self.most, 1) + 1))
-        emptied = to_zero <= (0 if self.edit == "add" and not self._signed else self.most)
-        emptied &= self.normalization.norm is not None
-        limits = np.full(len(words), self.most, dtype=np.int64)
-        if not self._guards(self.edit):
-            limits = np.where(emptied & (self.edit == "drop"), np.maximum(to_zero - 1, 0), limits)
-        return limits, emptied, to_zero
+        if self.normalization.norm is None:
+            return -1
+        return 0 if edit == "add" and not self._signed else self.most
 
     def _search(
         self,
         words: CountedWords,
+        rows: np.ndarray,
         V: np.ndarray,
         assign: np.ndarray,
         listed: tuple[np.ndarray, np.ndarray, np.ndarray],
-        changes: tuple[np.ndarray, ...],
-        limits: np.ndarray,
-        emptied: np.ndarray,
         edit: str,
-    ) -> WordChanges:
-        """Return the edits with the largest ratio, for limits of the edits of each text."""
-        n, counts, most = len(words), words.counts, max(self.most, 1)
+        limits: np.ndarray = _NO_LIMITS,
+    ) -> tuple[WordChanges, np.ndarray]:
+        """Return the edits with the largest ratio, and the number of edits that delete all words.
+
+        Texts without words may have limits of their edits, (n,).
+        """
+        n, most = len(rows), max(self.most, 1)
         needed, what = 40.0 * most * n, f"{most} token edits of each of {n} texts"
         # The check takes 0.4 ms.
         if needed > _UNCHECKED:
             check_memory(what, needed, "reduce max_changes, or pass fewer texts")
-        values, upper = np.zeros((2, n))
-        moves = np.zeros(len(words.indices), dtype=np.int64)
+        starts = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(words.indptr[rows + 1] - words.indptr[rows], out=starts[1:])
+        (values, upper), to_zero = np.zeros((2, n)), np.zeros(n, dtype=np.int64)
+        moves = np.zeros(starts[-1], dtype=np.int64)
         added, amounts = np.zeros((2, n, most), dtype=np.int64)
-        norm, s = self.normalization.norm, self.normalization.squares
-        zero = int(np.abs(counts).max(initial=0)) + 2 * most + 2
-        terms = self.normalization.values(np.arange(-zero, zero + 1))
-        lengths = self.normalization.lengths(terms)
-        least = float(s[s > 0].min(initial=np.inf)) if norm is not None else 1.0
-        rows = np.arange(n, dtype=np.int64)
+        binary, guards = self.normalization.terms == "binary", self._guards(edit)
 
         def search(part: slice) -> None:
             worst_ratios(
-                rows[part], words.indptr, words.indices, counts, words.n_unknown, *changes,
-                edit == "replace", V, assign[part], s, terms, lengths, zero, NORMS[norm], least, *listed,
-                limits, emptied, self._guards(edit), self.tolerance, values[part], upper[part], moves,
-                added[part], amounts[part],
+                rows[part], words.indptr, words.indices, words.plus, words.minus, words.n_unknown,
+                EDITS[edit], self.rising, self.falling, binary, self.most, self._enough(edit), V,
+                assign[part], *self._tables, *listed, limits[part], guards, self.tolerance,
+                starts[:-1][part], values[part], upper[part], to_zero[part], moves, added[part],
+                amounts[part],
             )  # fmt: skip
 
         # Each line of the search visits the words of a text and those to insert.
-        n_visited = len(words.indices) + n * len(listed[1]) // (2 * len(V))
+        n_visited = starts[-1] + n * len(listed[1]) // (2 * len(V))
         in_threads(search, n, 4 * n_visited, most=max(1, _WORK_AT_ONCE // most**2))
-        return WordChanges(words, values, upper, moves, added, amounts)
+        return WordChanges(words, rows, starts, values, upper, moves, added, amounts), to_zero
+
+    @cached_property
+    def _tables(self) -> tuple[Any, ...]:
+        """Factors of lengths, values and lengths of counts, the place of count 0, and the norm."""
+        norm, s = self.normalization.norm, self.normalization.squares
+        zero = int(np.abs(self.words.counts()).max(initial=0)) + 2 * max(self.most, 1) + 2
+        terms = self.normalization.values(np.arange(-zero, zero + 1))
+        least = float(s[s > 0].min(initial=np.inf)) if norm is not None else 1.0
+        return s, terms, self.normalization.lengths(terms), zero, NORMS[norm], least
 
     def _insert_into_empty(
         self,
@@ -272,42 +260,23 @@ class RatioSearch:
         """Replace results for texts that are worse if all words are deleted and others inserted."""
         words, left = results.words, self.most - to_zero[rows]
         if self.edit == "replace":
-            left = np.minimum(self.most, to_zero[rows] + words.n_unknown[rows])
+            left = np.minimum(self.most, to_zero[rows] + words.n_unknown[results.rows[rows]])
         rows, left = rows[left > 0], left[left > 0]
         # The results depend on the direction and the number of insertions only.
         pairs, which = np.unique(np.stack([assign[rows], left]), axis=1, return_inverse=True)
-        n, none = pairs.shape[1], np.zeros(0, dtype=np.int64)
+        n, none = pairs.shape[1], np.zeros(0, dtype=np.int32)
         blank = CountedWords(
-            np.zeros(n + 1, dtype=np.int64), none, none, none, np.zeros(n, dtype=np.int64)
+            np.zeros(n + 1, dtype=np.int64), none, none, none, np.zeros(n, dtype=np.int32)
         )
-        changes, all_emptied = self._changes(blank), np.ones(n, dtype=bool)
-        of_pair = self._search(blank, V, pairs[0], listed, changes, pairs[1], all_emptied, "add")
+        of_pair, _ = self._search(blank, np.arange(n), V, pairs[0], listed, "add", pairs[1])
         which = np.ravel(which)
         results.upper[rows] = np.maximum(results.upper[rows], of_pair.upper[which])
         better = of_pair.values[which] > results.values[rows]
         for row, pair in zip(rows[better], which[better], strict=True):
-            row_words = slice(words.indptr[row], words.indptr[row + 1])
+            entries, own = results.own(row)
             results.values[row] = of_pair.values[pair]
-            results.moves[row_words] = -words.counts[row_words]
+            results.moves[own] = -words.counts(entries)
             results.added[row], results.amounts[row] = of_pair.added[pair], of_pair.amounts[pair]
-
-    def _changes(self, words: CountedWords) -> tuple[np.ndarray, ...]:
-        """Return how far each count may fall and rise; for replacements, also by insertions."""
-        most, at, none = int(self.most), words.indices, np.zeros(0, dtype=np.int64)
-        deleted = words.plus, words.minus
-        inserted = most * self.falling[at].astype(np.int64), most * self.rising[at].astype(np.int64)
-        limits = np.full((2, len(at)), most)
-        if self.normalization.terms == "binary":
-            # A count that moves away from 0 leaves the value unchanged.
-            limits = np.clip([1 + words.counts, 1 - words.counts], 0, most)
-
-        def limited(pair: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-            return map(np.minimum, pair, limits)
-
-        if self.edit == "replace":
-            return (*limited(deleted), *limited(inserted))
-        both = [deleted[side] + inserted[side] for side in (0, 1)]
-        return (*limited({"drop": deleted, "add": inserted}.get(self.edit, both)), none, none)
 
     @cached_property
     def _by_length(self) -> np.ndarray:
@@ -318,7 +287,7 @@ class RatioSearch:
         return insertable[np.argsort(self.normalization.squares[insertable], kind="stable")]
 
     def _listed(
-        self, words: CountedWords, V: np.ndarray, assign: np.ndarray
+        self, rows: np.ndarray, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the words to insert for each direction, for theta >= 0 and for theta < 0.
 
@@ -326,59 +295,41 @@ class RatioSearch:
         listed words than the text contains, by the number of edits.
         """
         s, shorter = self.normalization.squares, self._by_length
-        parts: list[np.ndarray] = []
-        signs: list[np.ndarray] = []
-        used = np.zeros(len(V), dtype=bool)
-        used[assign] = True
-        for direction, v in enumerate(V):
+        parts, signs, used = [shorter[:0]] * (2 * len(V)), [shorter[:0]] * (2 * len(V)), set()
+        if len(shorter):
+            used = set(assign.tolist())
+        for direction in sorted(used):
+            v = V[direction]
             # The count of a word may rise or fall, or both.
             sign = np.where(self.falling & ((v < 0) | ~self.rising), -1, 1)
             gain = v * sign
             for falls in (False, True):
-                if not used[direction] or (falls and not s.any()):
-                    chosen = shorter[:0]
-                elif falls:
-                    chosen = self._undominated(words, gain, -s, shorter[::-1])
-                else:
-                    chosen = self._undominated(words, gain, s, shorter[gain[shorter] > 0])
+                if falls and not s.any():
+                    continue
+                ordered = shorter[::-1] if falls else shorter[gain[shorter] > 0]
+                chosen = self._undominated(rows, gain, s, ordered)
                 # In the sequence of the features, the first of equal words is inserted.
-                parts.append(np.sort(chosen))
-                signs.append(sign[parts[-1]])
+                parts[2 * direction + falls] = np.sort(chosen)
+                signs[2 * direction + falls] = sign[parts[2 * direction + falls]]
         where = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
         return where, np.concatenate(parts), np.concatenate(signs).astype(np.int64)
 
     def _undominated(
-        self, words: CountedWords, gain: np.ndarray, s: np.ndarray, ordered: np.ndarray
+        self, rows: np.ndarray, gain: np.ndarray, s: np.ndarray, ordered: np.ndarray
     ) -> np.ndarray:
         """Return the words with less than K + m dominating ones, if texts contain m of them.
 
-        The words are `ordered` by increasing `s`.
+        The words are `ordered` by `s`.
         """
         most = self.most + _MORE_WORDS
         while True:
-            some = _candidates(gain, ordered, most)
-            order = some[np.lexsort((-gain[some], s[some]))]
-            kept = np.empty(len(order), dtype=np.int64)
-            number = skyband(gain, order, most, kept)
-            listed = kept[:number]
-            if most >= len(ordered):
+            kept = np.empty(len(ordered), dtype=np.int64)
+            listed = kept[: skyband(gain, s, ordered, most, kept)]
+            if len(listed) < most:
                 return listed
-            found = np.zeros(len(gain), dtype=np.int64)
-            found[listed] = 1
-            present = words.totals(found[words.indices])
-            if self.most + int(present.max(initial=0)) <= most:
+            is_listed = np.zeros(len(gain), dtype=bool)
+            is_listed[listed] = True
+            present = most_present(rows, self.words.indptr, self.words.indices, is_listed)
+            if self.most + present <= most:
                 return listed
             most *= 2
-
-
-def _candidates(gain: np.ndarray, ordered: np.ndarray, most: int) -> np.ndarray:
-    """Return a part of the ordered words that has all those with fewer than `most` dominating ones.
-
-    Sorting this part is much faster than sorting all words.
-    """
-    n = max(len(ordered) // 16, most)
-    if n >= len(ordered):
-        return ordered
-    best = gain[ordered[:n]]
-    least = np.partition(best, n - most)[n - most]
-    return np.concatenate([ordered[:n], ordered[n:][gain[ordered[n:]] > least]])

@@ -16,10 +16,11 @@ from ..combinators import counted_inside
 from ..support import Costs, Grades, Support, rounding_bound
 from .ratios import TOLERANCE, Normalization
 from .text_chunks import Chunks
+from .text_grams import TokenTexts
 from .text_phrases import Phrases
-from .text_tokens import Search, TokenReader, Tokens, Words
+from .text_tokens import Search, TokenReader, Words
 from .token_edits import TokenEdits
-from .vectorizers import normalization_of, unit_of_rows
+from .vectorizers import fit_words, idf_of, keeps_all_words, normalization_of, unit_of_rows
 
 # Number of steps that compute a normalized row: values, squares, root and quotient.
 STEPS = 4
@@ -36,13 +37,24 @@ class ReadTexts:
 
     reader: TokenReader
     normalization: Normalization
-    tokens: Sequence[Tokens]
+    tokens: TokenTexts
 
     @classmethod
     def of(cls, vectorizer: Any, texts: Sequence[str]) -> ReadTexts:
         """Read texts."""
         (reader,) = readers([vectorizer])
-        return cls(reader, normalization_of(vectorizer), list(map(reader.tokens, texts)))
+        return cls(reader, normalization_of(vectorizer), TokenTexts.of(map(reader.tokens, texts)))
+
+    @classmethod
+    def fitted(cls, vectorizer: Any, texts: Sequence[str]) -> ReadTexts:
+        """Fit a vectorizer to texts, and read them."""
+        if not keeps_all_words(vectorizer):
+            return cls.of(vectorizer.fit(texts), texts)
+        tokens = fit_words(vectorizer, texts)
+        (reader,) = readers([vectorizer])
+        if getattr(vectorizer, "use_idf", False):
+            vectorizer.idf_ = idf_of(vectorizer, reader.counts(tokens))
+        return cls(reader, normalization_of(vectorizer), tokens)
 
     @cached_property
     def rows(self) -> sp.csr_matrix:
@@ -51,7 +63,7 @@ class ReadTexts:
 
     def take(self, rows: np.ndarray) -> ReadTexts:
         """Return some of the texts."""
-        return replace(self, tokens=[self.tokens[row] for row in rows.tolist()])
+        return replace(self, tokens=self.tokens.take(rows))
 
     def search(self, edits: TokenEdits, tolerance: float = TOLERANCE) -> Search:
         """Return the search for worst edits of these texts."""
@@ -99,11 +111,10 @@ class TextEdits(InvarianceOracle):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return what identifies the edits of these texts, in short form."""
-        texts = "\n".join(map(" ".join, self.texts.tokens)).encode(errors="surrogatepass")
         normalization = self.texts.normalization
         return {
             "edits": self.edits,
-            "tokens": np.frombuffer(texts, dtype=np.uint8),
+            "tokens": list(vars(self.texts.tokens).values()),
             "values": [normalization.terms, normalization.norm, normalization.scale],
         }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,6 +56,44 @@ class Documents:
             tokens = texts.tokens
             tokens[places] = inserted
         return Documents(starts, tokens)
+
+
+@dataclass(frozen=True)
+class TokenTexts(Sequence[list[str]]):
+    """Texts as lists of tokens, stored as numbers: strings take ten times the memory.
+
+    - `names`: tokens by number, in the sequence of their first occurrences
+    - `starts` (n_texts + 1,), `numbers` (n_tokens,): see `Documents`
+    """
+
+    names: list[str]
+    starts: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[str]]) -> TokenTexts:
+        """Store texts, given as lists of tokens."""
+        if isinstance(texts, TokenTexts):
+            return texts
+        known: defaultdict[str, int] = defaultdict()
+        known.default_factory = known.__len__
+        numbers, starts = array("i"), array("q", [0])
+        for text in texts:
+            numbers.extend([known[token] for token in text])
+            starts.append(len(numbers))
+        return cls(list(known), np.frombuffer(starts, np.int64), np.frombuffer(numbers, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, text: Any) -> Any:
+        numbers = self.numbers[self.starts[text] : self.starts[text + 1]]
+        return [self.names[number] for number in numbers.tolist()]
+
+    def take(self, rows: np.ndarray) -> TokenTexts:
+        """Return some of the texts."""
+        part = Documents(self.starts, self.numbers).take(rows)
+        return TokenTexts(self.names, part.starts, part.tokens)
 
 
 @dataclass(frozen=True)

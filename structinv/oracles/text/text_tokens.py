@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,8 +16,9 @@ import scipy.sparse as sp
 from ...utils.exceptions import TextEditsWarning
 from ...utils.matrices import ALL_ROWS, Rows
 from ...utils.texts import Part, after_edits, shortened
-from .ratios import TOLERANCE, CountedWords, Normalization, RatioSearch
-from .text_grams import UNKNOWN
+from .counted_words import CountedWords
+from .ratios import TOLERANCE, Normalization, RatioSearch
+from .text_grams import UNKNOWN, TokenTexts
 from .token_edits import TokenEdits
 from .vectorizers import (
     SIGMA_REASON,
@@ -27,6 +27,8 @@ from .vectorizers import (
     lowers_by_neighbors,
     own_functions,
     signed,
+    stop_words,
+    tokenizer,
 )
 
 Tokens = Sequence[str]
@@ -106,9 +108,8 @@ class TokenReader(ABC):
 
     def __init__(self, step: Any) -> None:
         self.step = step
-        callable_analyzer = callable(step.analyzer)
-        self._split = step.build_analyzer() if callable_analyzer else _tokenizer(step)
-        self._stops = frozenset(() if callable_analyzer else step.get_stop_words() or ())
+        self._split = tokenizer(step)
+        self._stops = stop_words(step)
 
     @property
     def name(self) -> str:
@@ -236,6 +237,7 @@ class Words(TokenReader):
         self._numbers: np.ndarray = np.zeros(0, dtype=np.int64)
         self._n_hashed = 0
         self._known: dict[str, int] = {}
+        self._last: tuple[Sequence[Tokens], CountedWords] | None = None
         self.n_features = step.n_features if hashes(step) else len(step.vocabulary_)
 
     def check(self, edits: TokenEdits) -> None:
@@ -247,7 +249,7 @@ class Words(TokenReader):
     def counts(self, texts: Sequence[Tokens]) -> sp.csr_matrix:
         words = self._counted(texts)
         shape = len(words), self.n_features
-        return sp.csr_matrix((words.counts, words.indices, words.indptr), shape=shape)
+        return sp.csr_matrix((words.counts(), words.indices, words.indptr), shape=shape)
 
     def search(
         self,
@@ -258,7 +260,7 @@ class Words(TokenReader):
     ) -> Search:
         words, most = self._counted(texts), int(edits.max_changes)
         if edits.edit in ("drop", "replace"):
-            most = min(most, max(map(len, texts), default=0))
+            most = min(most, int(np.diff(TokenTexts.of(texts).starts).max(initial=0)))
         masks = self._insertable(edits.allowed)
         search = RatioSearch(words, normalization, edits.edit, most, *masks, tolerance)
 
@@ -326,22 +328,11 @@ class Words(TokenReader):
         return (2 * rows.indices.astype(np.int64) + (rows.data < 0)).tolist()
 
     def _counted(self, texts: Sequence[Tokens]) -> CountedWords:
-        """Count the features of texts."""
-        listed, starts = array("q"), array("q", [0])
-        for tokens in texts:
-            listed.extend(self.codes_of(tokens))
-            starts.append(len(listed))
-        codes, n = np.frombuffer(listed, np.int64), len(starts) - 1
-        lengths: np.ndarray = np.diff(np.array(starts, dtype=np.int64))
-        known, owners = codes >= 0, np.repeat(np.arange(n), lengths)
-        n_unknown = np.bincount(owners[~known], minlength=n).astype(np.int64)
-        # One number for both counts keeps the entries whose difference is 0.
-        amounts = np.where(codes[known] % 2 == 0, 2**32, 1)
-        entries = amounts, (owners[known], codes[known] >> 1)
-        both = sp.csr_matrix(entries, shape=(n, self.n_features), dtype=np.int64)
-        both.sort_indices()
-        indptr, indices = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-        return CountedWords(indptr, indices, both.data >> 32, both.data & (2**32 - 1), n_unknown)
+        """Count the features of texts; the last result is stored, for the same texts."""
+        if self._last is None or self._last[0] is not texts:
+            read = TokenTexts.of(texts)
+            self._last = texts, CountedWords.of(read, np.array(self.codes_of(read.names)), self.n_features)
+        return self._last[1]
 
     def _insertable(self, allowed: Sequence[str] | None) -> tuple[np.ndarray, np.ndarray]:
         """Return masks of the features whose count an inserted token can raise, and lower."""
@@ -388,12 +379,6 @@ def _placed(reader: Words, tokens: Tokens, edit: str, changes: dict[int, int]) -
     unknown = unknown_token(lambda name: reader.codes_of([name]) != [UNKNOWN])
     names += [unknown] * (len(places) - len(names))
     return Placed(places, list(zip(places, names, strict=True)))
-
-
-def _tokenizer(step: Any) -> Callable[[str], Tokens]:
-    """Return the function from a text to its words, stop words included."""
-    prepare, split = step.build_preprocessor(), step.build_tokenizer()
-    return lambda text: split(prepare(step.decode(text)))
 
 
 def unknown_token(is_known: Callable[[str], bool]) -> str:

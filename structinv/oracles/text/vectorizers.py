@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .ratios import NORMS, Normalization
+from .text_grams import TokenTexts
 
 # Parts of a token_pattern that match no blanks: groups, quantifiers, letters and sets of letters.
 _UNITS = re.compile(r"\(\?u\)|\(\?:|\((?!\?)|[)|*+?]|\{[\d,]+\}|\\[bBwdS]|\[(?:\\.|[^\]\\])+\]|\w")
@@ -39,6 +41,65 @@ def hashes(step: Any) -> bool:
 def signed(step: Any) -> bool:
     """Return True for a vectorizer whose tokens may lower a count."""
     return hashes(step) and step.alternate_sign and not step.binary
+
+
+def tokenizer(step: Any) -> Callable[[str], Sequence[str]]:
+    """Return the function from a text to its tokens, stop words included."""
+    if callable(step.analyzer):
+        return step.build_analyzer()  # type: ignore[no-any-return]
+    prepare, split = step.build_preprocessor(), step.build_tokenizer()
+    return lambda text: split(prepare(step.decode(text)))
+
+
+def stop_words(step: Any) -> frozenset[str]:
+    """Return the tokens that have no feature in any text."""
+    return frozenset(() if callable(step.analyzer) else step.get_stop_words() or ())
+
+
+def keeps_all_words(step: Any) -> bool:
+    """Return True if a fit makes a feature of each token of its texts that is no stop word."""
+    if hashes(step) or step.vocabulary is not None or step.max_features is not None:
+        return False
+    words = callable(step.analyzer) or (step.analyzer == "word" and step.ngram_range == (1, 1))
+    # The number 1 is a count of texts, and 1.0 a fraction of them.
+    least, most = (step.min_df, type(step.min_df)), (step.max_df, type(step.max_df))
+    return words and least == (1, int) and most == (1.0, float)
+
+
+def fit_words(step: Any, texts: Sequence[str]) -> TokenTexts:
+    """Fit a vectorizer that keeps all words, except its idf, and return the tokens of the texts.
+
+    All texts are one document that contains each word once, because scikit-learn counts slowly.
+    """
+    build = step.build_analyzer
+    found: list[TokenTexts] = []
+
+    def build_analyzer() -> Callable[[Sequence[str]], list[str]]:
+        # The analyzer of scikit-learn warns of stop words.
+        analyze, stops = build(), stop_words(step)
+        split = analyze if callable(step.analyzer) else tokenizer(step)
+
+        def words_of(document: Sequence[str]) -> list[str]:
+            found.append(TokenTexts.of(map(split, document)))
+            return [name for name in found[0].names if name not in stops]
+
+        return words_of
+
+    step.build_analyzer = build_analyzer
+    try:
+        step.fit([texts])
+    finally:
+        del step.build_analyzer
+    return found[0]
+
+
+def idf_of(step: Any, counts: sp.csr_matrix) -> np.ndarray:
+    """Return the idf weights of a vectorizer for counts of features."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    single = np.dtype(step.dtype) == np.float32
+    given = counts.astype(np.float32) if single else counts
+    return TfidfTransformer(smooth_idf=step.smooth_idf).fit(given).idf_  # type: ignore[no-any-return]
 
 
 def check_input(step: Any) -> None:

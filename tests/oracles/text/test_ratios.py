@@ -5,7 +5,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from structinv.oracles.text.ratios import CountedWords, Normalization, RatioSearch, WordChanges
+from structinv.oracles.text.counted_words import CountedWords
+from structinv.oracles.text.ratios import Normalization, RatioSearch, WordChanges
+
+
+def counted(indptr, indices, plus):
+    """Texts whose tokens raise their counts."""
+    parts = (indices, plus, np.zeros(len(plus)), np.zeros(len(indptr) - 1))
+    return CountedWords(np.array(indptr), *(np.asarray(part, dtype=np.int32) for part in parts))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -15,8 +22,7 @@ def test_bounds_are_tight_between_deletions_and_insertions(seed):
     own, d = 24, 400
     scale = np.r_[rng.uniform(2, 6, own), rng.uniform(5, 9, d - own)]
     v = np.r_[-rng.uniform(1, 5, own), rng.uniform(0.5, 1.6, d - own)]
-    ones = np.ones(own, dtype=np.int64)
-    words = CountedWords(np.array([0, own]), np.arange(own), ones, 0 * ones, np.zeros(1, dtype=np.int64))
+    words = counted([0, own], np.arange(own), np.ones(own))
     every, none = np.ones(d, dtype=bool), np.zeros(d, dtype=bool)
     normalization = Normalization("binary", "l2", scale)
     search = RatioSearch(words, normalization, "edit", 10, every, none)
@@ -35,7 +41,7 @@ def test_ratios_below_zero_agree_with_an_enumeration_of_counts(terms, norm):
     )
     normalization = Normalization(terms, norm, rng.uniform(1.0, 6.0, d))
     plus, places = np.tile(counts, p), np.tile(np.arange(own), p)
-    words = CountedWords(np.arange(p + 1) * own, places, plus, 0 * plus, np.zeros(p, dtype=np.int64))
+    words = counted(np.arange(p + 1) * own, places, plus)
     every, none = np.ones(d, dtype=bool), np.zeros(d, dtype=bool)
     found = RatioSearch(words, normalization, "edit", most, every, none).worst(V, np.arange(p))
     steps = np.vstack(
@@ -63,8 +69,7 @@ def test_words_to_insert_are_found_behind_all_those_of_a_text(sign):
         v = np.r_[5.0 + np.arange(own) / 10, 0.001, 4.4 - np.arange(4) / 10]
         if sign < 0:
             v = np.r_[-50.0, -0.02 - np.arange(own - 1) / 1e4, -40.0, -0.05 - np.arange(4) / 1e2]
-        ones, d = np.ones(own, dtype=np.int64), len(v)
-        words = CountedWords(np.array([0, own]), np.arange(own), ones, 0 * ones, 0 * ones[:1])
+        words, d = counted([0, own], np.arange(own), np.ones(own)), len(v)
         every, none = np.ones(d, dtype=bool), np.zeros(d, dtype=bool)
         search = RatioSearch(words, Normalization("binary", "l2", scale), "add", 2, every, none)
         found = search.worst(v[None], np.zeros(1, dtype=np.int64))
@@ -75,10 +80,8 @@ def test_words_to_insert_are_found_behind_all_those_of_a_text(sign):
 
 
 def test_words_that_are_deleted_and_inserted_again_are_unchanged():
-    none = np.zeros(2, dtype=np.int64)
-    words = CountedWords(np.array([0, 2]), np.array([3, 4]), np.ones(2, dtype=np.int64), none, none[:1])
-    found = WordChanges(
-        words, np.zeros(1), np.zeros(1), np.array([-1, -1]), np.array([[3, 7]]), np.array([[1, 1]])
-    )
+    words, rows, starts = counted([0, 1, 3], [5, 3, 4], np.ones(3)), np.array([1]), np.array([0, 2])
+    moves, added = np.array([-1, -1]), np.array([[7, 3]])
+    found = WordChanges(words, rows, starts, *np.zeros((2, 1)), moves, added, np.array([[1, 1]]))
     assert found.of(0) == {4: -1, 7: 1}
     assert found.counts(8).toarray().tolist() == [[0, 0, 0, 1, 0, 0, 0, 1]]

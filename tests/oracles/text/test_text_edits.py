@@ -10,6 +10,7 @@ from structinv import InvariantTextClassifier
 from structinv.oracles import TokenEdits
 from structinv.oracles.text.text_chunks import Chunks
 from structinv.oracles.text.text_edits import STEPS, ReadTexts
+from structinv.oracles.text.text_grams import TokenTexts
 from structinv.oracles.text.text_phrases import Phrases
 from structinv.oracles.text.text_tokens import Words
 from structinv.oracles.text.vectorizers import normalization_of
@@ -77,7 +78,7 @@ def check_bounds(kind, vectorizer, edits, texts, each):
     reader, norm, rng = kind(vectorizer), vectorizer.norm, np.random.default_rng(1)
     # Six directions of each text; all texts are searched at once.
     V = np.vstack([directions(rng, len(vectorizer.vocabulary_)) for _ in texts])
-    tokens = [reader.tokens(text) for text in texts for _ in range(6)]
+    tokens = TokenTexts.of(reader.tokens(text) for text in texts for _ in range(6))
     read = ReadTexts(reader, normalization_of(vectorizer), tokens)
     found = read.search(edits)(V, np.arange(len(V)))
     reached = np.sum(read.normalization.rows(found.counts()).toarray() * V, axis=1)
