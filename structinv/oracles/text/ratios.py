@@ -172,7 +172,8 @@ class RatioSearch:
 
         Shapes: `V` (p, d), `assign` (n,).
         """
-        numbers = np.arange(len(self.words))[rows]
+        # A few of many texts: their number does not count.
+        numbers = np.arange(len(self.words))[rows] if isinstance(rows, slice) else rows
         V, assign = np.ascontiguousarray(V, dtype=np.float64), np.asarray(assign, dtype=np.int64)
         listed = self._listed(numbers, V, assign)
         found, to_zero = self._search(self.words, numbers, V, assign, listed, self.edit)

@@ -268,8 +268,7 @@ class Words(TokenReader):
             changes = search.worst(V * normalization.scale, assign, rows)
 
             def placed(at: int) -> Placed:
-                text = texts[np.arange(len(words))[rows][at]]
-                return _placed(self, text, edits.edit, changes.of(at))
+                return _placed(self, texts[changes.rows[at]], edits.edit, changes.of(at))
 
             counts = partial(changes.counts, self.n_features)
             return Found(changes.values, changes.upper, counts, placed)
