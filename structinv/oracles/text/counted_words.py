@@ -36,7 +36,7 @@ class CountedWords:
         n = len(texts)
         indptr, n_unknown = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int32)
         last = np.full(n_features, -1, dtype=np.int64)
-        arguments = texts.starts, texts.numbers, codes.astype(np.int64), last
+        arguments = texts.starts, texts.numbers, codes, last
         _count(*arguments, indptr[1:], n_unknown)
         np.cumsum(indptr, out=indptr)
         indices, both = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.int64)
@@ -107,9 +107,9 @@ def most_present(rows, indptr, indices, listed):
 def edited_words(
     rows, indptr, features, plus, minus, starts, moves, added, amounts, ends, indices, counts
 ):  # fmt: skip
-    """Write the words and counts of edited rows, without zeros, and the ends of the rows.
+    """Write the words of edited rows with their counts, and the ends of the rows.
 
-    Added words are sorted among those of the row.
+    Words are sorted, and those with count 0 are left out.
 
     Shapes: `rows` (n,), `starts` (n,), `added` (n, most), `amounts` (n, most), `ends` (n,).
     """

@@ -114,7 +114,7 @@ class WordChanges:
     amounts: np.ndarray
 
     def own(self, text: int) -> tuple[slice, slice]:
-        """Return the entries of an edited text among all words, and among those of edited texts."""
+        """Return the entries of an edited text among all words, and among `moves`."""
         row = self.rows[text]
         return (
             slice(self.words.indptr[row], self.words.indptr[row + 1]),

@@ -330,7 +330,8 @@ class Words(TokenReader):
         """Count the features of texts; the last result is stored, for the same texts."""
         if self._last is None or self._last[0] is not texts:
             read = TokenTexts.of(texts)
-            self._last = texts, CountedWords.of(read, np.array(self.codes_of(read.names)), self.n_features)
+            codes = np.array(self.codes_of(read.names), dtype=np.int64)
+            self._last = texts, CountedWords.of(read, codes, self.n_features)
         return self._last[1]
 
     def _insertable(self, allowed: Sequence[str] | None) -> tuple[np.ndarray, np.ndarray]:

@@ -46,7 +46,7 @@ def signed(step: Any) -> bool:
 def tokenizer(step: Any) -> Callable[[str], Sequence[str]]:
     """Return the function from a text to its tokens, stop words included."""
     if callable(step.analyzer):
-        return step.build_analyzer()  # type: ignore[no-any-return]
+        return step.build_analyzer()
     prepare, split = step.build_preprocessor(), step.build_tokenizer()
     return lambda text: split(prepare(step.decode(text)))
 
@@ -57,7 +57,7 @@ def stop_words(step: Any) -> frozenset[str]:
 
 
 def keeps_all_words(step: Any) -> bool:
-    """Return True if a fit makes a feature of each token of its texts that is no stop word."""
+    """Return True if each token of a fit gets a feature, except stop words."""
     if hashes(step) or step.vocabulary is not None or step.max_features is not None:
         return False
     words = callable(step.analyzer) or (step.analyzer == "word" and step.ngram_range == (1, 1))
@@ -67,9 +67,10 @@ def keeps_all_words(step: Any) -> bool:
 
 
 def fit_words(step: Any, texts: Sequence[str]) -> TokenTexts:
-    """Fit a vectorizer that keeps all words, except its idf, and return the tokens of the texts.
+    """Fit the vocabulary of a vectorizer that keeps all words, and return tokens.
 
-    All texts are one document that contains each word once, because scikit-learn counts slowly.
+    All texts are one document with each word once, because scikit-learn counts slowly. The idf weights
+    are therefore not those of the texts.
     """
     build = step.build_analyzer
     found: list[TokenTexts] = []
@@ -99,7 +100,7 @@ def idf_of(step: Any, counts: sp.csr_matrix) -> np.ndarray:
 
     single = np.dtype(step.dtype) == np.float32
     given = counts.astype(np.float32) if single else counts
-    return TfidfTransformer(smooth_idf=step.smooth_idf).fit(given).idf_  # type: ignore[no-any-return]
+    return TfidfTransformer(smooth_idf=step.smooth_idf).fit(given).idf_
 
 
 def check_input(step: Any) -> None:

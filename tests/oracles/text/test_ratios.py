@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from structinv.oracles.text.counted_words import CountedWords
+from structinv.oracles.text.ratio_kernels import skyband
 from structinv.oracles.text.ratios import Normalization, RatioSearch, WordChanges
 
 
@@ -85,3 +86,22 @@ def test_words_that_are_deleted_and_inserted_again_are_unchanged():
     found = WordChanges(words, rows, starts, *np.zeros((2, 1)), moves, added, np.array([[1, 1]]))
     assert found.of(0) == {4: -1, 7: 1}
     assert found.counts(8).toarray().tolist() == [[0, 0, 0, 1, 0, 0, 0, 1]]
+
+
+def dominates(v, s, ordered, one, other):
+    """Whether a word precedes another one that has no larger value."""
+    key = {int(j): (s[j], -v[j], at) for at, j in enumerate(ordered)}
+    return key[one] < key[other] and v[one] >= v[other]
+
+
+def test_words_with_few_dominating_ones_are_kept():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        d, most = rng.integers(1, 25), int(rng.integers(1, 6))
+        v, s = np.round(rng.normal(size=d), 1), rng.integers(1, 5, d).astype(float)
+        ordered, kept = np.argsort(s, kind="stable"), np.empty(d, dtype=np.int64)
+        found = kept[: skyband(v, s, ordered, most, kept)]
+        wanted = [
+            j for j in range(d) if sum(dominates(v, s, ordered, i, j) for i in range(d) if i != j) < most
+        ]
+        assert sorted(found) == wanted
