@@ -490,10 +490,10 @@ def worst_ratios(
     bounds the ratios of all others (Dinkelbach 1967). The lines ``a = H(theta) + theta q`` bound the
     region of all pairs (q, a). The search adds the line that cuts off the largest ratio below the lines.
 
-    Rows have at most `most` edits. If `enough` edits delete all words of a row, its ratio is 0 there, and
-    its other edits are apart. If `limits` (n,) is not empty, it has the numbers of edits of rows
-    without words. `to_zero` receives the number of edits that delete all words of each row. The changes of the
-    counts of row i are ``moves[starts[i]:]``.
+    Rows have at most `most` edits. If `enough` edits delete all words of a row, its ratio is 0 there,
+    and its other edits are apart. If `limits` (n,) is not empty, it has the numbers of edits of rows
+    without words. `to_zero` receives the number of edits that delete all words of each row. Row i has
+    the changes of its counts in ``moves[starts[i]:]``.
 
     Shapes: `rows` (n,), `n_unknown` (n_rows,), `V` (p, d), `assign` (n,), `s` (d,), `starts` (n,),
     `values` (n,), `upper` (n,), `to_zero` (n,), `added` (n, most), `amounts` (n, most).

@@ -185,7 +185,7 @@ def _listed(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np
     order = words[np.argsort(-value[words], kind="stable")]
     parts = [np.empty(len(order), dtype=np.int64) for _ in V]
     for v, kept in zip(V, parts, strict=True):
-        number = skyband(v, order, most, kept) if len(order) else 0
+        number = skyband(v, value, order, most, kept) if len(order) else 0
         kept.resize(number, refcheck=False)
         kept[:] = kept[np.argsort(-v[kept], kind="stable")]
     where = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
