@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...utils.jit import njit
+from ...utils.jit import LEAN, njit
 from ...utils.matrices import contiguous_read_only, in_threads
 from .image_maps import ImageShape, places_beyond, rounding_of_sources, sources_of
 
@@ -134,7 +134,7 @@ def furthest(
     return places, upper + (eps * units + 4.0 * rounding_of_sources(shape)) * scales
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _search(
     X, V, assign, width, background, rows, columns, parts, turning, edges, slack, near,
     image, sources, order, waiting, patch, best, places, upper,
@@ -152,7 +152,8 @@ def _search(
             middle = 0.5 * (edges[piece] + edges[piece + 1])
             half = edges[piece + 1] - middle
             _set_sources(parts, middle, turning, sources)
-            waiting[0, :] = 0.0
+            for k in range(waiting.shape[1]):
+                waiting[0, k] = 0.0
             waiting[0, 0], waiting[0, 1], waiting[0, 2] = -half, half, len(order)
             n_waiting = 1
             while n_waiting > 0:
@@ -176,13 +177,14 @@ def _search(
                 if n_waiting + 2 > len(waiting) or not low < split < high:
                     upper[i] = max(upper[i], bound)
                     continue
-                waiting[n_waiting + 1] = now
+                for k in range(len(now)):
+                    waiting[n_waiting + 1, k] = now[k]
                 now[1] = waiting[n_waiting + 1, 0] = split
                 n_waiting += 2
         upper[i] = max(upper[i], best[i] + near[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _set_image(x, width, background, rows, columns, image):
     """Write the image minus background."""
     channels = image.shape[0]
@@ -194,7 +196,7 @@ def _set_image(x, width, background, rows, columns, image):
                 image[channel, r, q] = x[place] - background if inside else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _set_sources(parts, middle, turning, sources):
     """Write the coefficients of (1, g1, g2) of both coordinates, with s counted from the middle.
 
@@ -210,7 +212,7 @@ def _set_sources(parts, middle, turning, sources):
             sources[p, 3 * axis + 2] = turned if turning else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _bound(v, image, sources, order, now, turning, slack, patch):
     """Return the scores at both ends of an interval, and a bound of what is above their chord.
 
@@ -273,13 +275,13 @@ def _bound(v, image, sources, order, now, turning, slack, patch):
     return at_low, at_high, bend + 0.5 * length**2 * _curve(c, low, length, turning)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _wave(s, turning):
     """Return g1 and g2, without cancellation."""
     return (-2.0 * np.sin(0.5 * s) ** 2, np.sin(s)) if turning else (s, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _way(start, first, second, low1, low2, high1, high2, length, turning):
     """Return a coordinate at both ends, its range, and the range of its change per interval."""
     at_low, at_high = start + first * low1 + second * low2, start + first * high1 + second * high2
@@ -297,7 +299,7 @@ def _way(start, first, second, low1, low2, high1, high2, length, turning):
     return at_low, at_high, least, most, slopes[0], slopes[1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _set_patch(v, pixel, image, first, last, begin, end, patch):
     """Write the parts of the score at the corners of some cells; return the largest size."""
     channels, largest, here = image.shape[0], 0.0, 0
@@ -312,7 +314,7 @@ def _set_patch(v, pixel, image, first, last, begin, end, patch):
     return largest
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _add_pixel(c, patch, source, row, column):
     """Add a pixel in one cell to the coefficients of (1, g1, g2, g1^2, g1 g2, g2^2)."""
     value, down, across = patch[0], patch[2] - patch[0], patch[1] - patch[0]
@@ -334,13 +336,13 @@ def _add_pixel(c, patch, source, row, column):
     c[5] += mixed * u2 * w2
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _spread(a, b, c, d):
     """Return the largest minus the smallest product of a number in [a, b] and one in [c, d]."""
     return max(max(a * c, a * d), max(b * c, b * d)) - min(min(a * c, a * d), min(b * c, b * d))
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _curve(c, low, length, turning):
     """Return an upper bound of minus the second derivative of a polynomial."""
     if not turning:
@@ -415,7 +417,7 @@ def _ways(
     return boxes.astype(np.int64), half_ways
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, frame, bounds):
     """Write bounds of the distances to the nearer ends; `frame` is a workspace for a channel."""
     for i in range(X.shape[0]):

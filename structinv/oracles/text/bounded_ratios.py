@@ -154,7 +154,12 @@ class BoundedRatios(ABC):
                 wanted[left] = upper[left]
             else:
                 n_lines[left] += 1
-                bounds_below(slopes, heights, n_lines, lowest, highest, upper, places)
+                order = np.argsort(
+                    np.where(np.arange(_ROUNDS) < n_lines[:, None], slopes, np.inf), kind="stable"
+                )
+                lines = (np.take_along_axis(each, order, axis=1) for each in (slopes, heights))
+                used = np.empty(_ROUNDS, dtype=np.int64)
+                bounds_below(*lines, n_lines, lowest, highest, upper, places, used)
                 wanted[left] = upper[left] / (2.0 * np.sqrt(places[left]))
             slack = np.minimum(
                 upper - best.values, np.maximum(before[0] - upper, best.values - before[1])

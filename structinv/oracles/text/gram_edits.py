@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.jit import PLAIN, njit
+from ...utils.jit import LEAN, njit
 from ...utils.matrices import TIES, best_first, in_threads, longest_row, short_indices
 from ...utils.resources import check_memory
 from .bounded_ratios import BoundedRatios
@@ -162,7 +162,7 @@ class GramRatios(BoundedRatios):
         return of_feature[features]
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _fill_table(
     start, length, where, entries, gains, exact, most, removal, created_gains, best, previous
 ):
@@ -210,7 +210,7 @@ def _fill_table(
                     best[j + 1, k, new_run] = max(value, best[j + 1, k, new_run])
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _backtrack(length, best, previous, most, removal, spots):
     """Write the places of the best deletions; return their number and their gain."""
     run = best.shape[2]
@@ -240,7 +240,7 @@ def _backtrack(length, best, previous, most, removal, spots):
     return count, value
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def worst_deletions(
     starts, ending, where, entries, exact, rows, gains, assign, most, removal, best, previous, credit,
     counts, spots, values,
@@ -267,7 +267,7 @@ def worst_deletions(
         counts[r], values[r] = _backtrack(length, best, previous, most, removal, spots[r])
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def new_features(
     indptr, indices, rows, gains, assign, ranked, n_ranked, repeats, most, marks, created, creation
 ):  # fmt: skip
@@ -301,7 +301,7 @@ def new_features(
                     at += not repeats
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def worst_spots(
     starts, ending, between, places, certain, rows, gains, assign, most, created, creation, scores,
     listed, counts, spots, inserted, values,

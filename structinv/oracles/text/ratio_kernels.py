@@ -7,11 +7,11 @@ with each edit.
 
 from __future__ import annotations
 
-from heapq import heapreplace
+from typing import Any
 
 import numpy as np
 
-from ...utils.jit import PLAIN, njit
+from ...utils.jit import LEAN, njit
 from ...utils.matrices import TIES
 
 # Number of supporting lines for a row.
@@ -23,29 +23,67 @@ NONE, L1, L2 = 0, 1, 2
 DROP, ADD, EITHER, REPLACE = 0, 1, 2, 3
 
 
-@njit(**PLAIN)
-def skyband(v, s, ordered, most, kept):
-    """Mark the words that at most `most` - 1 others dominate; return their number.
+def skyband(v: np.ndarray, s: np.ndarray, ordered: np.ndarray, most: int, kept: np.ndarray) -> int:
+    """Write the words that few others dominate to `kept`; return their number.
 
-    A word dominates another one if it has at least its value `v`, and precedes it by `s`. Among words of
-    equal `s`, larger values come first, then those that precede in `ordered`.
+    At most `most` - 1 others dominate them. A word dominates another one if it has at least its value
+    `v`, and precedes it by `s`. Among words of equal `s`, larger values come first, then those that
+    precede in `ordered`.
 
     Shapes: `v` (d,), `s` (d,), `ordered` (n,), `kept` (n,).
     """
-    size = max(min(most, ordered.size), 1)
-    largest, former, n_kept, first = [-np.inf] * size, np.empty(size), 0, 0
+    size = max(min(most, len(ordered)), 1)
+    return _skyband(v, s, ordered, np.full(size, -np.inf), np.empty(size), kept)
+
+
+def workspace(most: int, widest: int, n_words: int, n_features: int) -> tuple[Any, ...]:
+    """Return arrays for `worst_ratios`.
+
+    Rows have at most `widest` words, and lists at most `n_words`. The arrays are marks of features,
+    then those by edit, by word and by line. The tables of `_enumerate` follow.
+    """
+    n_items = widest + n_words
+    return (
+        np.full(n_features, -1, dtype=np.int64),
+        tuple(np.empty((6, most + 1))),
+        tuple(np.empty((6, 2 * most + 1), dtype=np.int64)),
+        tuple(np.empty((2, widest, most + 1), dtype=np.int64)),
+        tuple(np.zeros((10, widest), dtype=np.int64)),
+        tuple(np.empty((4, _MOST_LINES))),
+        np.empty(_MOST_LINES, dtype=np.int64),
+        np.empty((n_items, 2 * most + 1)),
+        np.empty((n_items + 1, most + 1)),
+        tuple(np.empty((5, n_items + 1), dtype=np.int64)),
+        tuple(np.empty((3, n_items + 1))),
+    )
+
+
+@njit(**LEAN)
+def _skyband(v, s, ordered, largest, former, kept):
+    """Write the words of `skyband`; `largest` is a heap of the largest values so far."""
+    n_kept, first, size = 0, 0, len(largest)
     while first < ordered.size:
         for k in range(size):
             former[k] = largest[k]
         stop = first
         while stop < ordered.size and s[ordered[stop]] == s[ordered[first]]:
-            if v[ordered[stop]] > largest[0]:
-                heapreplace(largest, v[ordered[stop]])
+            value, at, child = v[ordered[stop]], 0, 1
             stop += 1
+            if not value > largest[0]:
+                continue
+            while child < size:
+                if child + 1 < size and largest[child + 1] < largest[child]:
+                    child += 1
+                if largest[child] >= value:
+                    break
+                largest[at] = largest[child]
+                at, child = child, 2 * child + 1
+            largest[at] = value
         least, n_equal = largest[0], 0
         for k in range(size):
             n_equal += (largest[k] == least) - (former[k] == least)
-        for j in ordered[first:stop]:
+        for t in range(first, stop):
+            j = ordered[t]
             if v[j] > least or (v[j] == least and n_equal > 0):
                 n_equal -= v[j] == least
                 kept[n_kept] = j
@@ -54,7 +92,7 @@ def skyband(v, s, ordered, most, kept):
     return n_kept
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _insert(gain, item, top, codes, n_top, most):
     """Insert a gain into the decreasing largest ones, and its item into `codes`; return their number."""
     if n_top == most and gain - top[most - 1] <= TIES * abs(gain):
@@ -67,7 +105,7 @@ def _insert(gain, item, top, codes, n_top, most):
     return min(n_top + 1, most)
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _gains(
     alpha, theta, v, s, indices, counts, down, up, n_own, terms, lengths, zero, most, exact,
     n_free, kept, words, signs, marks, mark, gain_of, top, codes, reached, entries, choices, best, split,
@@ -162,7 +200,7 @@ def _gains(
     return n_top, n_listed
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _choose(
     k, n_top, n_listed, n_own, alpha, theta, v, s, indices, counts, down, up, terms, lengths,
     zero, kept, words, signs, codes, entries, choices, split, used, moves, added, amounts, n_added,
@@ -202,7 +240,7 @@ def _choose(
     return n_added
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _keep(
     value, v, s, indices, counts, n_own, terms, lengths, zero, norm, change, new, amount, n_added,
     moves, added, amounts,
@@ -232,7 +270,7 @@ def _keep(
     return a, q, value
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _add_item(gains, others, sums, most, budget):
     """Compute the largest gain of an item and others for each number of edits up to `budget`.
 
@@ -245,10 +283,10 @@ def _add_item(gains, others, sums, most, budget):
         sums[k] = best
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _enumerate(
     theta, height, value, v, s, indices, counts, down, up, n_own, terms, lengths, zero, most,
-    words, signs, marks, mark, a, q, change, new, amount,
+    words, signs, marks, mark, a, q, change, new, amount, gains, suffix, prefix, integers, sums,
 ):  # fmt: skip
     """Compute the largest ratio below 0 of one row, by an enumeration of edits close to the best ones.
 
@@ -260,8 +298,10 @@ def _enumerate(
     inserted words (-1 if none is better), and whether the enumeration is complete.
     """
     width, n_items, n_options = most + 1, n_own + len(words), 2 * most + 1
-    gains = np.empty((n_items, n_options))
-    suffix, prefix = np.zeros((n_items + 1, width)), np.zeros(width)
+    open_items, fixed, option, budget, chosen = integers
+    sum_a, sum_q, sum_gain = sums
+    for k in range(width):
+        suffix[n_items, k] = prefix[k] = 0.0
     for item in range(n_items):
         n_down, n_up, f, x = most, most, 0, 0
         if item < n_own:
@@ -283,10 +323,9 @@ def _enumerate(
     # Items with a single possible option are fixed, and the others are enumerated.
     floor = -value * value / (4.0 * abs(theta))
     needed = floor - height + suffix[0, most] - 1e-12 * abs(height)
-    open_items, n_open = np.empty(n_items, np.int64), 0
-    fixed, left = np.zeros(n_items, np.int64), most
+    n_open, left = 0, most
     for item in range(n_items):
-        n_possible = 0
+        fixed[item], n_possible = 0, 0
         for o in range(n_options):
             cost, possible = abs(o - most), False
             for k in range(width - cost):
@@ -314,10 +353,7 @@ def _enumerate(
         suffix[n_open, k] = 0.0
     for i in range(n_open - 1, -1, -1):
         _add_item(gains[open_items[i]], suffix[i + 1], suffix[i], most, left)
-    option, budget = np.zeros(n_open + 1, np.int64), np.zeros(n_open + 1, np.int64)
-    sum_a, sum_q, sum_gain = np.zeros(n_open + 1), np.zeros(n_open + 1), np.zeros(n_open + 1)
-    chosen = np.zeros(n_open, np.int64)
-    budget[0], sum_a[0], sum_q[0], option[0] = left, a, q, -1
+    budget[0], sum_a[0], sum_q[0], sum_gain[0], option[0] = left, a, q, 0.0, -1
     depth, n_steps, found = 0, 0, False
     while depth >= 0 and n_steps < _MOST_STEPS:
         n_steps += 1
@@ -365,14 +401,15 @@ def _enumerate(
     return value, n_added, depth < 0
 
 
-@njit(**PLAIN)
-def largest_below(slopes, heights, n_lines, lowest, highest):
+@njit(**LEAN)
+def largest_below(slopes, heights, n_lines, lowest, highest, used):
     """Return the largest ratio below lines of increasing slope, and its place.
 
     The ratio is ``a / sqrt(q)``, for a below all lines. The place is the q of this ratio, and the number
     of the line that bounds a there. The lines that bound a for smaller and larger q follow, or -1.
+    `used` is a workspace.
     """
-    used, n_used = np.empty(n_lines, np.int64), 0
+    n_used = 0
     for line in range(n_lines):
         # A line bounds no a if it is above the point where the lines on both sides meet.
         while n_used >= 2:
@@ -409,9 +446,9 @@ def largest_below(slopes, heights, n_lines, lowest, highest):
     return bound, place, used[best], before, after
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def add_line(
-    slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
+    slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends, used
 ):  # fmt: skip
     """Insert a line by slope, and return the largest ratio below all lines.
 
@@ -425,7 +462,7 @@ def add_line(
         at_a[at], at_q[at] = at_a[at - 1], at_q[at - 1]
         at -= 1
     slopes[at], heights[at], at_a[at], at_q[at] = theta, height, a, q
-    bound, place, at, before, after = largest_below(slopes, heights, n_lines + 1, lowest, highest)
+    bound, place, at, before, after = largest_below(slopes, heights, n_lines + 1, lowest, highest, used)
     if place < at_q[at]:
         end_a, end_q = (at_a[before], at_q[before]) if before >= 0 else (ends[0], ends[1])
     else:
@@ -434,20 +471,19 @@ def add_line(
     return bound, place, chord
 
 
-@njit(**PLAIN)
-def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places):
+@njit(**LEAN)
+def bounds_below(slopes, heights, n_lines, lowest, highest, bounds, places, used):
     """Compute the largest ratio below the lines of each row, and the q of it.
 
-    The first `n_lines[i]` entries of row i of `slopes` and `heights` are its lines, in any sequence.
+    The first `n_lines[i]` entries of row i of `slopes` and `heights` are its lines, of increasing slope.
     """
     for i in range(len(n_lines)):
-        order = np.argsort(slopes[i, : n_lines[i]])
         bounds[i], places[i], _, _, _ = largest_below(
-            slopes[i][order], heights[i][order], n_lines[i], lowest[i], highest[i]
+            slopes[i], heights[i], n_lines[i], lowest[i], highest[i], used
         )
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _read(
     start, stop, features, plus, minus, edit, rising, falling, binary, most, indices, counts, down, up,
     more_down, more_up,
@@ -478,11 +514,11 @@ def _read(
     return to_zero
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def worst_ratios(
     rows, indptr, features, plus, minus, n_unknown, edit, rising, falling, binary, most, enough, V,
     assign, s, terms, lengths, zero, norm, least, where, words, signs, limits, guards, tolerance, starts,
-    values, upper, to_zero, moves, added, amounts,
+    values, upper, to_zero, moves, added, amounts, room,
 ):  # fmt: skip
     """Compute the edits with the largest ratio of each row, and an upper bound.
 
@@ -498,25 +534,13 @@ def worst_ratios(
     Shapes: `rows` (n,), `n_unknown` (n_rows,), `V` (p, d), `assign` (n,), `s` (d,), `starts` (n,),
     `values` (n,), `upper` (n,), `to_zero` (n,), `added` (n, most), `amounts` (n, most).
     """
-    widest, n_edits, most, replaces = 0, most, added.shape[1], edit == REPLACE
-    for r in rows:
-        widest = max(widest, indptr[r + 1] - indptr[r])
-    indices, counts = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    down, up = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    more_down, more_up = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    marks = np.full(V.shape[1], -1, np.int64)
-    gain_of, best, more_best = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1)
-    top, more_top = np.empty(most), np.empty(most)
-    codes, more_codes = np.empty(most, np.int64), np.empty(most, np.int64)
-    reached = np.empty(most + 1)
-    entries, more_entries = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    choices = np.empty((widest, most + 1), np.int64)
-    more_choices = np.empty((widest if replaces else 0, most + 1), np.int64)
-    split, more_split = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
-    used, change = np.zeros(widest, np.int64), np.zeros(widest, np.int64)
-    new, amount = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
-    slopes, heights = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
-    at_a, at_q, ends = np.empty(_MOST_LINES), np.empty(_MOST_LINES), np.empty(4)
+    n_edits, most, replaces = most, added.shape[1], edit == REPLACE
+    marks, floats, integers, options, by_word, lines, used, gains, suffix, by_item, sums = room
+    gain_of, best, more_best, top, more_top, reached = floats
+    codes, more_codes, split, more_split, new, amount = integers
+    choices, more_choices = options
+    entries, more_entries, taken, change, indices, counts, down, up, more_down, more_up = by_word
+    slopes, heights, at_a, at_q = lines
     nothing, no_signs = words[:0], signs[:0]
     for i in range(len(rows)):
         r = rows[i]
@@ -557,7 +581,7 @@ def worst_ratios(
                 for item in range(n_own):
                     row_moves[item] = -counts[item]
         n_lines, lowest, highest, stage, theta, alpha = 0, least, np.inf, 0, 0.0, 1.0
-        ends[:] = 0.0
+        end_a, end_q, far_a, far_q = 0.0, 0.0, 0.0, 0.0
         if norm != NONE:
             # The first two lines bound q itself.
             alpha, theta = 0.0, 1.0
@@ -599,13 +623,13 @@ def worst_ratios(
                     n_added = _choose(
                         k, n_more, n_more_listed, n_own, alpha, theta, v, s, indices, counts,
                         more_down, more_up, terms, lengths, zero, -1, listed, listed_signs, more_codes,
-                        more_entries, more_choices, more_split, used, change, new, amount, n_added,
+                        more_entries, more_choices, more_split, taken, change, new, amount, n_added,
                     )  # fmt: skip
                 n_added = _choose(
                     k, n_top, n_listed, n_own, alpha, theta, v, s, indices, counts, down, up,
                     terms, lengths, zero, kept, nothing if replaces else listed,
-                    no_signs if replaces else listed_signs, codes, entries, choices, split, used, change,
-                    new, amount, n_added,
+                    no_signs if replaces else listed_signs, codes, entries, choices, split, taken,
+                    change, new, amount, n_added,
                 )  # fmt: skip
                 if one_by_one and keep == 0:
                     remains = False
@@ -634,12 +658,12 @@ def worst_ratios(
                 if -height < 0.5 * least:
                     floor = 0.0
                 lowest = max(-height * (1.0 - 1e-12), least)
-                ends[0], ends[1] = a, q
+                end_a, end_q = a, q
                 stage, theta = 1, -1.0
                 continue
             if stage == 1:
                 highest = height * (1.0 + 1e-12)
-                ends[2], ends[3] = a, q
+                far_a, far_q = a, q
                 stage, alpha = 2, 1.0
                 if highest < least:
                     # No edit adds a word with a feature to an empty row.
@@ -649,8 +673,9 @@ def worst_ratios(
                 theta = value if norm == L1 else value / (2.0 * root)
                 continue
             bound, place, chord = add_line(
-                slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
-            )
+                slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest,
+                (end_a, end_q, far_a, far_q), used,
+            )  # fmt: skip
             n_lines += 1
             if bound - value <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
                 break
@@ -682,7 +707,7 @@ def worst_ratios(
                 ratio, n_added, complete = _enumerate(
                     slopes[at], heights[at], value, v, s, indices, counts, down, up, n_own, terms,
                     lengths, zero, most, listed, listed_signs, marks, i, a0, q0, change,
-                    new, amount,
+                    new, amount, gains, suffix, gain_of, by_item, sums,
                 )  # fmt: skip
                 if n_added >= 0:
                     _, _, value = _keep(

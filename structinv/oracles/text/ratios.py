@@ -21,6 +21,7 @@ from .ratio_kernels import (
     NONE,
     REPLACE,
     skyband,
+    workspace,
     worst_ratios,
 )
 
@@ -226,13 +227,16 @@ class RatioSearch:
         added, amounts = np.zeros((2, n, most), dtype=np.int64)
         binary, guards = self.normalization.terms == "binary", self._guards(edit)
 
+        widest, n_listed = (int(np.diff(ends).max(initial=0)) for ends in (starts, listed[0]))
+        sizes = most, widest, n_listed, V.shape[1]
+
         def search(part: slice) -> None:
             worst_ratios(
                 rows[part], words.indptr, words.indices, words.plus, words.minus, words.n_unknown,
                 EDITS[edit], self.rising, self.falling, binary, self.most, self._enough(edit), V,
                 assign[part], *self._tables, *listed, limits[part], guards, self.tolerance,
                 starts[:-1][part], values[part], upper[part], to_zero[part], moves, added[part],
-                amounts[part],
+                amounts[part], workspace(*sizes),
             )  # fmt: skip
 
         # Each line of the search visits the words of a text and those to insert.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.jit import njit
+from ...utils.jit import LEAN, njit
 from ...utils.matrices import ranges
 
 # Number that stands for every token without a feature.
@@ -248,7 +248,7 @@ class Grams:
         return table
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _find_created(
     starts, tokens, n_tokens, codes, nodes, features, longest, most, walk, where, entries
 ):  # fmt: skip

@@ -51,6 +51,7 @@ def worst_of_length(
     top, goal, code = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1, np.int64)
     slopes, heights = np.empty(_MOST_LINES), np.empty(_MOST_LINES)
     at_a, at_q, ends = np.empty(_MOST_LINES), np.empty(_MOST_LINES), np.empty(4)
+    used = np.empty(_MOST_LINES, np.int64)
     for i in range(assign.size):
         start, v, own = indptr[i], V[assign[i]], indptr[i + 1] - indptr[i]
         first, last = where[assign[i]], where[assign[i] + 1]
@@ -183,7 +184,7 @@ def worst_of_length(
                 theta = best
                 continue
             bound, place, chord = add_line(
-                slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends
+                slopes, heights, at_a, at_q, n_lines, theta, height, a, q, lowest, highest, ends, used
             )
             n_lines += 1
             if bound - best <= tolerance * (scale + abs(bound)) or n_lines == _MOST_LINES:
