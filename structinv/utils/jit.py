@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
 from .printing import log_warning
+
+try:
+    import fcntl
+except ImportError:
+    # Windows has no such locks.
+    fcntl = None  # type: ignore[assignment]
 
 _LOG = logging.getLogger("structinv")
 # Options of compiled functions. With the second, the compiler may reorder sums, but must respect
@@ -28,6 +35,8 @@ FAST: dict[str, Any] = {**PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arc
 # the time of functions that take arrays from tuples for each row.
 LEAN: dict[str, Any] = {**PLAIN, "_nrt": False}
 LEAN_FAST: dict[str, Any] = {**FAST, "_nrt": False}
+# Longest time in seconds to wait for another process that compiles.
+_LONGEST_WAIT = 60.0
 # Total compile time in seconds above which a message is logged.
 _WORTH_A_MESSAGE = 0.5
 _COMPILING = (
@@ -215,11 +224,13 @@ class _Deferred:
         # All threads share one dispatcher. Numba's own lock avoids deadlocks with its compilations.
         with _interrupts_wait(), _COMPILER.preparing, global_compiler_lock:
             if self._dispatcher is None:
-                function: Any = self.__wrapped__
-                # If the file has changed since the definition, the cache of the new file must not
+                # If a file has changed since the definition, the cache of the new file must not
                 # contain this function.
-                same = _version(function.__code__.co_filename) == self._version
-                self._dispatcher = _declare(function, self._cache and same, self._options)
+                files = _files_of(self)
+                same = all(_version(path) == version for path, version in files.items())
+                dispatcher = _declare(self.__wrapped__, self._cache and same, self._options)
+                _add_stamp(dispatcher, files)
+                self._dispatcher = dispatcher
             return self._dispatcher
 
 
@@ -234,6 +245,36 @@ def _version(path: str) -> tuple[int, int] | None:
 
 # The version of a file when its first function was defined.
 _first_version = functools.cache(_version)
+
+
+def _files_of(function: _Deferred) -> dict[str, tuple[int, int] | None]:
+    """Return the files of a function and of all that it calls, with their versions at definition."""
+    files, found = {}, [function]
+    for each in found:
+        code, names = each.__wrapped__.__code__, each.__wrapped__.__globals__
+        files[code.co_filename] = each._version
+        called = [names[name] for name in code.co_names if isinstance(names.get(name), _Deferred)]
+        found += [other for other in called if other not in found]
+    return files
+
+
+def _add_stamp(dispatcher: Any, files: Iterable[str]) -> None:
+    """Let a cached function depend on several files.
+
+    Its machine code contains that of the functions it calls, but Numba compares only its own file.
+    """
+    cached = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if cached is not None:
+        contents = hashlib.sha256(b"".join(map(_content_hash, sorted(files))))
+        cached._source_stamp = cached._source_stamp, contents.hexdigest()
+
+
+@functools.cache
+def _content_hash(path: str) -> bytes:
+    # A path in a zip file cannot be read.
+    with suppress(OSError):
+        return hashlib.sha256(Path(path).read_bytes()).digest()
+    return b""
 
 
 def _declare(function: Callable, cache: bool, options: dict[str, Any]) -> Any:
@@ -260,7 +301,7 @@ def _declare_inner(function: Callable, options: dict[str, Any]) -> Any:
     optimized copies round differently.
     """
     bare: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "forceinline": True}
-    bare.update(options)
+    bare.update(**options)
     dispatcher: Any = numba.njit(cache=False, **bare)(function)
     get_template = dispatcher.get_call_template
 
@@ -282,7 +323,8 @@ def _widest(kind: Any) -> Any:
 def _without_cache_errors(dispatcher: Any) -> Any:
     """Replace errors of a dispatcher's cache by a warning; return the dispatcher.
 
-    A file that cannot be read is as an absent file: the next save replaces it.
+    A file that cannot be read is as an absent file: the next save replaces it. Only one process at a
+    time compiles functions of a source file.
     """
     cache = getattr(dispatcher, "_cache", None)
     if not isinstance(cache, caching.FunctionCache):
@@ -290,6 +332,11 @@ def _without_cache_errors(dispatcher: Any) -> Any:
     kind: Any = type(cache)
 
     def load(*args: Any) -> Any:
+        found = read(*args)
+        waited = found is None and until_compiled.enter_context(_locked(dispatcher.py_func))
+        return read(*args) if waited else found
+
+    def read(*args: Any) -> Any:
         try:
             return kind.load_overload(cache, *args)
         except Exception as error:
@@ -309,6 +356,13 @@ def _without_cache_errors(dispatcher: Any) -> Any:
             _COMPILER.caches = False
             _COMPILER.cache_failed(cache.cache_path, error)
 
+    until_compiled, compile_one = ExitStack(), dispatcher.compile
+
+    def compiled(types: Any) -> Any:
+        with global_compiler_lock, until_compiled:
+            return compile_one(types)
+
+    dispatcher.compile = compiled
     vars(cache).update(load_overload=load, save_overload=save)
     return dispatcher
 
@@ -329,6 +383,43 @@ def _without_interrupts(dispatcher: Any) -> Any:
 
     setattr(dispatcher, name, uninterrupted)
     return dispatcher
+
+
+@contextmanager
+def _locked(function: Callable) -> Iterator[bool]:
+    """Lock the source file of a function for other processes; the value is whether one had the lock.
+
+    The lock needs no additional file and no permission to write. It ends with the process. Without
+    locks, or after the longest wait, two processes may compile the same function.
+    """
+    waited = False
+    with ExitStack() as stack:
+        # Some file systems have no locks.
+        with suppress(OSError):
+            file = stack.enter_context(open(function.__code__.co_filename, "rb"))
+            waited = _wait_for(file)
+            # Closing is not enough if a forked process has the file, too.
+            stack.callback(_unlock, file)
+        yield waited
+
+
+def _wait_for(file: Any) -> bool:
+    """Lock a file; return whether another process had it."""
+    began = time.monotonic()
+    latest = began
+    while fcntl is not None and latest < began + _LONGEST_WAIT:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            time.sleep(0.02)
+            latest = time.monotonic()
+    return latest > began
+
+
+def _unlock(file: Any) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @contextmanager

@@ -195,6 +195,62 @@ def test_functions_of_a_changed_file_are_not_cached(tmp_path, monkeypatch, edite
     assert any(folder.rglob("*.nbi")) is not edited
 
 
+CALLED = "from structinv.utils.jit import njit\n\n@njit(cache=True)\ndef called(x):\n    return x + {}\n"
+CALLER = """
+import sys
+from called import called
+from structinv.utils.jit import njit
+
+@njit(cache=True)
+def caller(x):
+    return called(x)
+
+print(caller(1), sum(caller.stats.cache_hits.values()))
+"""
+
+
+def test_a_change_of_a_called_function_is_noticed(tmp_path):
+    (tmp_path / "caller.py").write_text(CALLER)
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "NUMBA_CACHE_DIR": ""}
+    found = []
+    for added in (1, 1, 2):
+        (tmp_path / "called.py").write_text(CALLED.format(added))
+        done = subprocess.run(
+            [sys.executable, "caller.py"], env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+        found.append(done.stdout.split())
+    assert found == [["2", "0"], ["2", "1"], ["3", "0"]]
+
+
+def test_a_function_waits_for_another_process_that_compiles(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    assert defined(tmp_path)(1) == 2
+    done, elsewhere = tmp_path / "__pycache__", tmp_path / "elsewhere"
+    done.rename(elsewhere)
+    grown, found = defined(tmp_path), []
+    thread = threading.Thread(target=lambda: found.append(grown(1)))
+    with open(tmp_path / "grown.py", "rb") as source:
+        fcntl.flock(source, fcntl.LOCK_EX)
+        thread.start()
+        thread.join(0.3)
+        assert found == []
+        # The other process writes its result.
+        shutil.copytree(elsewhere, done, dirs_exist_ok=True)
+    thread.join()
+    assert found == [2]
+    assert sum(grown.stats.cache_hits.values()) == 1
+
+
+def test_a_function_does_not_wait_for_ever(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(jit, "_LONGEST_WAIT", 0.1)
+    with open(defined(tmp_path).py_func.__code__.co_filename, "rb") as source:
+        fcntl.flock(source, fcntl.LOCK_EX)
+        assert defined(tmp_path)(1) == 2
+
+
 def test_functions_are_declared_on_first_use():
     inner = njit(cache=False)(lambda x: x + 1.0)
     outer = njit(cache=False)(lambda x: 2.0 * inner(x))
