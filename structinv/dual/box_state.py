@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..spaces.base import Element
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.row_arrays import Arrays
 from . import case as needs
 from .case import Case
@@ -30,7 +30,7 @@ _TAU_STEPS = 60
 _SETTLED = 1e-10
 
 
-@njit(cache=True, nogil=True, fastmath=_MATH)
+@njit(**LEAN, fastmath=_MATH)
 def _box_slope(tau, target, x, radius, c):
     """Return the features' part of slope and curvature in tau of the dual objective.
 
@@ -45,7 +45,7 @@ def _box_slope(tau, target, x, radius, c):
     return c * slope, c * curve
 
 
-@njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
+@njit(**LEAN, fastmath=_MATH)
 def _look(x, point, radius, y, c, f, target):
     """Return worst-case margin and margin of the point; set `target`, the free optimum.
 
@@ -60,7 +60,7 @@ def _look(x, point, radius, y, c, f, target):
     return margin, inner
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _sweep_box(X, losses, boxes, variables, f, order, gaps, target, unchanged):
     """Update rows exactly: at a given tau, each feature has its own optimum."""
     d, signs, weights, intercept = X.shape[1], losses.signs, losses.weights, losses.intercept

@@ -27,7 +27,7 @@ import numpy as np
 from ..structures.sequence import before as label_before
 from ..structures.sequence import viterbi
 from ..utils.ascent import ascend
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 
 # Maximum number of searches for the best labeling in a visit; each may add a labeling.
 ROUNDS = 3
@@ -54,7 +54,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def sweep(order, rounds, rows, truth, stored, changes, zeros, parameters, room, gaps, losses):
     """Maximize the dual over each example of `order`, and change arrays in place.
 
@@ -137,7 +137,7 @@ def sweep(order, rounds, rows, truth, stored, changes, zeros, parameters, room, 
             used[b] = drop_inactive(size, slot, first, n_known, n_edits, labels, alphas, edits)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
     """Return whether the labeling after the used slots is wrong and not yet stored."""
     at = first + n_used * size
@@ -158,7 +158,7 @@ def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def list_wrong(begin, size, at, codes, labels, wrong):
     """List the wrong positions of a labeling, and return their number."""
     count = 0
@@ -169,7 +169,7 @@ def list_wrong(begin, size, at, codes, labels, wrong):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def add_normals(amounts, example, rows, codes, labels, edits, changes, parameters, room):
     """Add multiples of an example's normals to the parameters."""
     begin, size, first, _ = example
@@ -210,7 +210,7 @@ def add_normals(amounts, example, rows, codes, labels, edits, changes, parameter
             change[k] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def drop_inactive(size, slot, first, known, n_edits, labels, alphas, edits):
     """Move active labelings to the first slots, and return their number."""
     count = 0
@@ -229,7 +229,7 @@ def drop_inactive(size, slot, first, known, n_edits, labels, alphas, edits):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, worst, gains):
     """Compute scores plus costs of all labels at all positions.
 
@@ -281,7 +281,7 @@ def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, wor
                 edited[k] += gains[i, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gains):
     """Find the worst edits of each row for a labeling, in the order of its entries."""
     indptr, ids, data = rows
@@ -313,7 +313,7 @@ def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gain
             edits[place + j] = edit
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
     """Add a multiple of the edits' part of a labeling's normal to weights.
 
@@ -339,7 +339,7 @@ def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, tabl
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def score(potentials, links, size, labels, at):
     """Return the score of a labeling, added up in the order of `viterbi`."""
     n_labels, last = links.shape[1], labels[at]
@@ -351,7 +351,7 @@ def score(potentials, links, size, labels, at):
     return total + links[n_labels + 1, last]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room):
     """Compute the missing inner products of the normal of one labeling.
 
@@ -391,7 +391,7 @@ def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room
             zeros[ids[e], truth_label] = zeros[ids[e], label] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def add_links(begin, size, codes, labels, at, t, amount, moves):
     """Add a multiple of the normal's transitions at a wrong position to a table.
 

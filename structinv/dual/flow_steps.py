@@ -23,7 +23,7 @@ import numpy as np
 
 from ..structures.sequence import before as label_before
 from ..structures.sequence import viterbi
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from .chain_steps import fill_scores, score
 
 # Smaller flows are set to zero.
@@ -46,7 +46,7 @@ def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def sweep(order, moves, rows, truth, stored, parameters, zeros, room, gaps, losses):
     """Maximize the dual over each sequence of `order`, and change arrays in place.
 
@@ -88,7 +88,7 @@ def sweep(order, moves, rows, truth, stored, parameters, zeros, room, gaps, loss
         pack(b, size, stored, flow, active, counts)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def unpack(b, size, stored, flow, active, counts):
     """Write the flow of a sequence into a table of zeros; list the labels with flow."""
     first, used, edges, flows = stored
@@ -106,7 +106,7 @@ def unpack(b, size, stored, flow, active, counts):
         counts[t + 1] = q + 1 if q == counts[t + 1] else counts[t + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def pack(b, size, stored, flow, active, counts):
     """Write the flow of a sequence into its slots, and reset the table to zero."""
     first, used, edges, flows = stored
@@ -123,7 +123,7 @@ def pack(b, size, stored, flow, active, counts):
     used[b] = i - first[b]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def find_lowest(size, potentials, links, flow, active, counts, path_scores, back, worst):
     """Find the labeling with flow and the smallest score; return the mean score.
 
@@ -167,7 +167,7 @@ def find_lowest(size, potentials, links, flow, active, counts, path_scores, back
     return mean
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def move(begin, start, end, size, weight, rows, costs, paths, flow, active, parameters, zeros):
     """Do an exact step from the worst labeling to the best one on a segment.
 
@@ -236,7 +236,7 @@ def move(begin, start, end, size, weight, rows, costs, paths, flow, active, para
                 normal[ids[e], a] = normal[ids[e], z] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def split(starts, codes, stored, room, labels, alphas):
     """Split the flow of each sequence into labelings with dual variables.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 
 # Maximum number of steps on a block, and the fraction of its gap at which they end.
 MOST_STEPS = 10
@@ -167,7 +167,7 @@ def _ascend(
                     member_alphas[t, m, k] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _pair(
     local, atom_rows, codes, costs, grades, member_alphas, labelings, first, n_listed, moved, alphas,
     pairwise, best, members, mean, alpha,
@@ -223,7 +223,7 @@ def _pair(
     return up, down, highest - total, used
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _toward(up, down, labelings, codes, best, members, mean, alpha, member_alphas, direction):
     """Compute the direction from one labeling to another; return its gain."""
     gained, size = 0.0, member_alphas.shape[1]
@@ -247,7 +247,7 @@ def _toward(up, down, labelings, codes, best, members, mean, alpha, member_alpha
     return gained
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _between_members(local, kernel, atom_rows, codes, costs, grades, weight, member_alphas, changes):
     """Do an exact step from the lowest active member to the highest, for each row and label."""
     n_rows, size, n_labels = member_alphas.shape
@@ -292,7 +292,7 @@ def _between_members(local, kernel, atom_rows, codes, costs, grades, weight, mem
             changes[k, z] += size_of_step
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _multiplied(direction, kernel, products):
     """Compute the direction's values at all members of the block; return its squared norm."""
     square = 0.0

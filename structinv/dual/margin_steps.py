@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..losses import Hinge, Logistic, ScalarLoss, SquaredHinge
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 
 # Numbers of losses with compiled steps.
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
@@ -20,7 +20,7 @@ ROW_SHARE = 0.1
 NEWTON_STEPS, NEARLY = 60, 1e-8
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def slope_ascent(gram, gains, order, start, weights, slopes, kind, tolerance, max_passes):
     """Maximize the dual over the slopes of stored points.
 
@@ -41,7 +41,7 @@ def slope_ascent(gram, gains, order, start, weights, slopes, kind, tolerance, ma
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _row_ascent(gram, gains, members, weight, slopes, kind):
     """Do steps on one row until its gap is a tenth; return the initial gap."""
     arrival = -1.0
@@ -74,7 +74,7 @@ def _row_ascent(gram, gains, members, weight, slopes, kind):
     return arrival
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _ends(gains, members, slopes):
     """Return the points with the smallest and the largest margin, and two sums.
 
@@ -92,7 +92,7 @@ def _ends(gains, members, slopes):
     return best, worst, alpha, mean
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _step(gram, gains, slopes, j, alpha, weight, kind):
     """Set the slope of one point to its optimum, with all others fixed; return True if it changed."""
     curvature = weight * gram[j, j]
@@ -110,7 +110,7 @@ def _step(gram, gains, slopes, j, alpha, weight, kind):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def loss_value(kind, u):
     """Return ``L(u)``."""
     if kind == LOGISTIC:
@@ -119,7 +119,7 @@ def loss_value(kind, u):
     return short * short if kind == SQUARED_HINGE else short
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def conjugate(kind, t):
     """Return ``L*(t)``, with t clipped to its domain."""
     if kind == SQUARED_HINGE:
@@ -133,7 +133,7 @@ def conjugate(kind, t):
     return inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def best_alpha(kind, v, q):
     """Return the minimizer t of ``L*(t) + q t^2 / 2 - v t``.
 

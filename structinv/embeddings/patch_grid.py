@@ -18,7 +18,7 @@ from ..oracles.changes import Changes
 from ..oracles.images.image_borders import with_shape
 from ..oracles.images.image_maps import ImageShape
 from ..oracles.listed_changes import averaged
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import in_threads, one_blas_thread
 
 
@@ -286,7 +286,7 @@ def add_kernel_values(
         in_threads(work, n, len(patches) * len(landmarks))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(**LEAN, fastmath={"contract"})
 def _add_pooled(pooling, factors, values, features):
     # BLAS is slow for few cells, and does not skip weights of 0.
     for p in range(values.shape[0]):

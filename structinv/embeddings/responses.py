@@ -14,7 +14,7 @@ from ..kernels.radial import Spectrum, normals
 from ..oracles import InvarianceOracle
 from ..oracles.changes import Changes
 from ..utils import plugins
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix, in_threads, one_blas_thread, products
 
 
@@ -291,7 +291,7 @@ def _take_waves(values: np.ndarray, weights: np.ndarray, features: np.ndarray) -
     _mean_waves(values, weights, buffers, features, numbers, sine, cosine)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _mean_waves(values, weights, buffers, features, numbers, of_sine, of_cosine):
     cosines, sines, n_templates = buffers[0], buffers[1], buffers.shape[1]
     for i in range(values.shape[0]):
@@ -311,7 +311,7 @@ def _mean_waves(values, weights, buffers, features, numbers, of_sine, of_cosine)
 
 
 # No reassociation: the multiples of pi are subtracted part by part.
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(**LEAN, fastmath={"contract"})
 def _add_waves(row, weights, cosines, sines, numbers, of_sine, of_cosine):
     """Add weighted cosines and sines without branches; return True if an argument is too large.
 
@@ -336,7 +336,7 @@ def _add_waves(row, weights, cosines, sines, numbers, of_sine, of_cosine):
     return far
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(**LEAN, fastmath={"contract"})
 def _polynomial(u, coefficients):
     total = coefficients[len(coefficients) - 1]
     for k in range(len(coefficients) - 2, -1, -1):

@@ -21,7 +21,7 @@ from ..oracles.images.image_borders import warn_of_fill
 from ..oracles.listed_changes import listed
 from ..oracles.third_party import bind
 from ..structures.example_blocks import check_some
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
@@ -492,7 +492,7 @@ def _members(bound: BoundOracle, rows: np.ndarray, n_draws: int, rng: np.random.
     return np.ascontiguousarray(members, dtype=X.dtype)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _mark_duplicates(members, first):
     """Set `first` to False for copies that equal an earlier one of the same row, (n, s, d)."""
     n_rows, size, n_features = members.shape

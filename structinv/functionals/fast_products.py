@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..kernels import Kernel
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import in_threads
 from .gram import centered, partials_between
 
@@ -204,7 +204,7 @@ def _plus(total: np.ndarray | None, more: np.ndarray) -> np.ndarray:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(**LEAN, fastmath={"reassoc", "contract"})
 def _weigh(along, with_slopes, first, second, alpha, sums):
     two, four = along.dtype.type(2), along.dtype.type(4)
     for i in range(along.shape[0]):
@@ -219,7 +219,7 @@ def _weigh(along, with_slopes, first, second, alpha, sums):
         sums[i] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _finish(total, X, sums, moved):
     """Compute ``total - sums_i x_i - 2 moved`` in place; an empty `moved` means zeros."""
     two = total.dtype.type(2)

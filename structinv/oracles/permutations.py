@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import (
     ALL_ROWS,
     TIES,
@@ -342,7 +342,7 @@ def _best_assignments(rows: np.ndarray, V: np.ndarray, assign: np.ndarray, r: in
     return np.take_along_axis(inputs, orders[:, :, None], axis=1).reshape(rows.shape)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _best_orders(X, V, assign, orders, best):
     """Find the permutation of each row with the largest inner product, the first if equal."""
     for i in range(X.shape[0]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..structures.competitors import Competitors
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import TIES, Matrix, Rows, in_threads, interleave, pick, products, stack
 from .support import rounding_bound
 
@@ -346,7 +346,7 @@ def best_members(
     return gains, costs, members
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _best_members(values, outputs, signs, codes, label_costs, slack, grades, gains, costs, members):
     n, _, s = values.shape
     for i in range(n):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from .base import Region, SquaredDistances, exactly
 
 
@@ -85,7 +85,7 @@ class Boxes(Dilations):
         return exactly(squares)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(**LEAN, fastmath={"reassoc", "contract"})
 def _outside_boxes(left, right, radius, squares):
     nothing = radius.dtype.type(0.0)
     for i in range(left.shape[0]):

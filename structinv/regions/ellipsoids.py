@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 from .boxes import Dilations
@@ -111,7 +111,7 @@ class Ellipsoids(Region):
         return exactly(squares)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _outside_ellipsoids(
     products, points, vectors, own_points, own, lengths, close, along, step, squares
 ):  # fmt: skip
@@ -142,7 +142,7 @@ def _outside_ellipsoids(
             squares[i, j] = across + _outside(along, lengths[j])
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _outside(along, lengths):
     """Return the squared distance to the ellipsoid with these semi-axes, in its coordinates."""
     inside, flat = 0.0, 0.0
@@ -180,7 +180,7 @@ def _outside(along, lengths):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _between_ellipsoids(
     products, own_left, own_right, sizes_left, sizes_right, gram, rows, found, least
 ):  # fmt: skip
@@ -213,7 +213,7 @@ def _between_ellipsoids(
             found[i, j], least[i, j] = _search(gram, rows, r, whole, rate)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _search(gram, rows, r, whole, rate):
     """Minimize by projected gradient steps with momentum; return minimum and lower bound."""
     linear, z, ahead, gradient, last = rows[0], rows[1], rows[2], rows[3], rows[4]
@@ -259,7 +259,7 @@ def _search(gram, rows, r, whole, rate):
     return best, bound if bound < best else best
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _derivative(gram, linear, z, gradient):
     for a in range(len(z)):
         total = linear[a]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 
 # Number of coordinate sweeps before Newton steps.
 SWEEPS = 4
@@ -16,7 +16,7 @@ DEPENDENT = 1e-13
 PARALLEL = 1e-26
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, factor, free):
     """Minimize ``1/2 z' gram z + linear' z`` subject to ``low <= z <= high``.
 
@@ -61,13 +61,13 @@ def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, facto
     return excess
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _clipped(value, low, high):
     value = low if value < low else value
     return high if value > high else value
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _optimality(low, high, z, gradient, squares):
     """Return a bound of the suboptimality of z, and the coordinate whose step has the largest gain.
 
@@ -87,7 +87,7 @@ def _optimality(low, high, z, gradient, squares):
     return excess, chosen
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _newton_step(gram, low, high, z, gradient, factor, free, size):
     """Step the free coordinates toward their minimum, up to the first bound; return the fraction."""
     step = factor[len(z)]
@@ -114,7 +114,7 @@ def _newton_step(gram, low, high, z, gradient, factor, free, size):
     return _move(low, high, z, step, free, size)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def orthonormalize(vectors, size, n_rows, factor):
     """Orthonormalize the first `size` vectors, and remove them from the other rows.
 
@@ -150,7 +150,7 @@ def orthonormalize(vectors, size, n_rows, factor):
     return left
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, work):
     """Minimize ``|factor z - c|^2 + rest`` subject to ``low <= z <= high``.
 
@@ -198,7 +198,7 @@ def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, w
     return square, excess
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _step_on_vectors(factor, low, high, z, left, free, n_free, work):
     """Step the free coordinates to their minimum, up to the first bound; return the fraction."""
     size = len(z)
@@ -218,7 +218,7 @@ def _step_on_vectors(factor, low, high, z, left, free, n_free, work):
     return _move(low, high, z, step, free, n_free)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _move(low, high, z, step, free, n_free):
     """Move the free coordinates along a step, up to the first bound; return the fraction."""
     fraction, first = 1.0, -1

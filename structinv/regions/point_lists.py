@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 
@@ -81,7 +81,7 @@ def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np
     return squares, numbers
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _least_of_members(products, left, right, own_left, own_right, close, squares, numbers):
     n, s, m, t = products.shape
     for i in range(n):

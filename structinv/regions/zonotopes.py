@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
 from .inner_products import Stack, pair_products
@@ -114,7 +114,7 @@ def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarr
     return (eigenvectors * scales[:, None, :]).swapaxes(1, 2), squares
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _outside_spans(
     products, left, right, own_left, own_right, close, near, cross, factor, along, across, vectors,
     whole_factor, squares,
@@ -150,7 +150,7 @@ def _outside_spans(
             squares[i, j] = square
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _orthogonal(cross, own, across, factor, near):
     """Replace `across`, w, by a vector with the squared length ``w' (1 - M'M)^-1 w``.
 
@@ -257,7 +257,7 @@ def _largest(stack: Stack, reach: np.ndarray) -> tuple[float, float]:
     return float(np.max(reach, initial=0.0)), float(np.max(sizes, initial=0.0))
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _between(
     products, left, right, own_left, own_right, low_left, high_left, low_right, high_right, reach_left,
     reach_right, close, gram, rows, factor, free, vectors, whole_factor, work, found, least,

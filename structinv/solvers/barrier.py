@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import in_threads, one_blas_thread
 
 # Maximum number of Newton steps, and number of bisections for the centered iterate.
@@ -394,7 +394,7 @@ def _second_moments(
     return [found[first] for first in sorted(found)]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _add_rows(points, kinds, kind, place, factors, members, start, found):
     for g in range(len(found)):
         found[g] = 0.0

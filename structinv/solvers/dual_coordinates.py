@@ -15,7 +15,7 @@ from ..spaces import RepresenterSpace
 from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective
 from ..terms.objective import Coordinates
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.row_arrays import Arrays
 from .base import Bounds, Start, check_planes
 from .coefficients import CoefficientProblem
@@ -264,7 +264,7 @@ def _check_free(objective: Objective) -> None:
             )
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def coordinate_sweeps(gram, border, functionals, coefficients, weights, pieces, order, n_sweeps):
     """Maximize the dual over one coefficient after the other.
 
@@ -291,7 +291,7 @@ def coordinate_sweeps(gram, border, functionals, coefficients, weights, pieces, 
                     _add(functionals, border, change * border[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _slope(u, before, reach, breaks, intercepts, slopes):
     """Return the subgradient p at the solution x of ``x + reach (p - before) = u``."""
     last = len(breaks)
@@ -310,7 +310,7 @@ def _slope(u, before, reach, breaks, intercepts, slopes):
     return intercepts[last] + slopes[last] * x
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _add(functionals, row, change):
     for k in range(len(functionals)):
         functionals[k] += change * row[k]

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 
 # Largest number of values in a table over a node and its scope, and in all tables of a graph.
 LARGEST_TABLE = 1_000_000
@@ -190,7 +190,7 @@ def _groups(owner, n_nodes):
     return items, begin
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _at(c, places, begin, labels, own, n_labels):
     """Return the index in sender c's table, for labels of the receiver (`own`) and of its scope."""
     place = 0
@@ -199,7 +199,7 @@ def _at(c, places, begin, labels, own, n_labels):
     return place
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _sums(potentials, labels, edges, edge_tables, other, senders, sent, offsets, places, begin, scores):
     """Compute the best score at and below a node for each label, given the labels of its scope."""
     n_labels = len(potentials)
@@ -215,7 +215,7 @@ def _sums(potentials, labels, edges, edge_tables, other, senders, sent, offsets,
             scores[k] += sent[offsets[c] + first + stride * k]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _differing(scores, truth, labels, senders, sent, differ, offsets, places, begin):
     """Replace the score of the true label by the best one with another label below the node.
 
@@ -230,7 +230,7 @@ def _differing(scores, truth, labels, senders, sent, differ, offsets, places, be
     return sender
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _largest(found):
     """Return the first label with the largest value."""
     best = 0

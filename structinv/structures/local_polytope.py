@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from .decodings import Layout
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def _fit(joint: np.ndarray, nodes: np.ndarray, edges: np.ndarray) -> None:
     joint += first_deficit[:, :, None] * ratios[:, None, :]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _messages(
     potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
     table, sent, trial_splits, rows, trial, labels, splits, values, bounds, aims,
@@ -418,7 +418,7 @@ def _messages(
         values[b], bounds[b], aims[b] = value, bound, aim
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, messages, rows, labels):
     """Run a pass of tree-reweighted messages; forward passes also choose labels.
 
@@ -469,7 +469,7 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
                 messages[e, 1 - side, k] = message[k] - highest
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _bound(
     potentials, table, edges, ends, begin, first, last, e_first, e_last, sent, rows, splits,
 ):  # fmt: skip

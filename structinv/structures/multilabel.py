@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from sklearn.base import clone
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import Matrix
 from .base import Structure
 from .competitors import LabelFunctions
@@ -303,7 +303,7 @@ def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
     return np.column_stack([before[order[1:]], order[1:]]).astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _best_by_wrong(
     potentials, edges, tables, starts, codes, least, best, sums, chosen, share, rest, child, count,
     labels, best_scores,
@@ -373,7 +373,7 @@ def _best_by_wrong(
             labels[first + t] = chosen[t, k, count[t]]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _join(above, message, joined, share, rest):
     """Add messages to the best sums by the joint number of wrong positions.
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from .base import Structure
 from .decodings import Decoding, Layout
 
@@ -224,7 +224,7 @@ def _check_any_length(follows: np.ndarray, allowed: Any) -> None:
         reached = reached @ follows[:-1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _count(
     potentials, links, starts, codes, trace, labels, levels, best_scores, space, back_pointers,
 ):  # fmt: skip
@@ -293,7 +293,7 @@ def _count(
             best = previous_label[t - begin, i, best]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def viterbi(potentials, begin, size, links, best_scores):
     """Return the last label of the best labeling, and its score (Viterbi 1967).
 
@@ -335,7 +335,7 @@ def viterbi(potentials, begin, size, links, best_scores):
     return best, highest
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def before(t, label, links, best_scores):
     """Return the label before position t of the best labeling with `label` there.
 
@@ -349,7 +349,7 @@ def before(t, label, links, best_scores):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def best_labels(potentials, links, starts, best_scores, labels):
     """Compute the best labeling of every example into `labels`.
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.ascent import ascend
-from ..utils.jit import njit
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import ranges
 
 # Idle planes are dropped if there are more than this fraction of the others, because copying costs time.
@@ -299,7 +299,7 @@ def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
     return np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty((most, most))
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def simplex_ascent(gram, scores, order, start, weights, alphas, room, tolerance, max_passes):
     """Maximize the dual over planes by pairwise steps.
 

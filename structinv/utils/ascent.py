@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import njit
+from .jit import LEAN, njit
 
 # The null vertex is active if its dual variable is above this value.
 LEAST_ALPHA = 1e-15
@@ -14,7 +14,7 @@ LEAST_ALPHA = 1e-15
 TIE = 1e-12
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def ascend(plane_values, gram, known, alphas, n, weight, target, most_steps):
     """Maximize the dual of one block by exact pairwise steps.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from .jit import njit
+from .jit import LEAN, njit
 from .resources import allowed_threads, controller
 
 Rows: TypeAlias = slice | np.ndarray
@@ -447,7 +447,7 @@ def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     return dots
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _count_entries(X, indptr):
     for i in range(X.shape[0]):
         found = 0
@@ -456,7 +456,7 @@ def _count_entries(X, indptr):
         indptr[i + 1] = indptr[i] + found
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _write_entries(X, indices, data):
     at = 0
     for i in range(X.shape[0]):
@@ -466,7 +466,7 @@ def _write_entries(X, indices, data):
                 at += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _put_rows(first, indptr, indices, data, all_indices, all_data):
     """Copy row i of a part to the entries from ``first[i]``."""
     for i in range(len(first)):
@@ -476,7 +476,7 @@ def _put_rows(first, indptr, indices, data, all_indices, all_data):
             all_data[shift + k] = data[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _products_csr(indptr, indices, data, table, found):
     if table.shape[1] == 1:
         for i in range(found.shape[0]):
@@ -492,7 +492,7 @@ def _products_csr(indptr, indices, data, table, found):
                 found[i, p] += x * row[p]
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _add_combinations_csr(indptr, indices, data, weights, used, into):
     n_outputs = weights.shape[1]
     for i in range(weights.shape[0]):
@@ -508,7 +508,7 @@ def _add_combinations_csr(indptr, indices, data, weights, used, into):
                 row[used[t]] += weights[i, used[t]] * x
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _row_dots_csr(indptr, indices, data, V, assign, dots):
     for i in range(len(dots)):
         v = assign[i]
@@ -518,7 +518,7 @@ def _row_dots_csr(indptr, indices, data, V, assign, dots):
         dots[i] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _row_dots_dense(points, V, assign, dots):
     for i in range(len(dots)):
         v = assign[i]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import njit
+from .jit import LEAN, njit
 from .matrices import in_threads
 
 # Maximum number of steps of a bracketed root search.
@@ -60,7 +60,7 @@ def squared_distances(squares: np.ndarray, cross: np.ndarray, gram: np.ndarray) 
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _value(c, t):
     total = 0.0
     for k in range(c.size - 1, -1, -1):
@@ -68,7 +68,7 @@ def _value(c, t):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _root(c, slopes, factor, left, right, rising):
     """Return the root of a monotone polynomial with different signs at the two ends.
 
@@ -96,7 +96,7 @@ def _root(c, slopes, factor, left, right, rising):
     return t
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def largest_place(c, low, high, places, new_places, work):
     """Return maximizer and maximum of one polynomial on an interval within [-1, 1].
 
@@ -141,7 +141,7 @@ def largest_place(c, low, high, places, new_places, work):
     return best_place, best
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _largest(table, low, high, places, others, scaled, work, t, values):
     size = table.shape[1]
     # Scaling by the larger end prevents overflow of powers.

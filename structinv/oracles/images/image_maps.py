@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import ndimage
 
-from ...utils.jit import njit
+from ...utils.jit import LEAN, njit
 from ...utils.matrices import contiguous_read_only, in_threads
 from ...utils.parameters import brief
 from ...utils.resources import check_memory
@@ -349,7 +349,7 @@ def _warp_weights(
     return places, weights
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
     """Write T'v for all maps T and columns v of `across` to `pulled`."""
     # Each weight is read once for all directions.
@@ -368,7 +368,7 @@ def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
                 sums[target, j] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _apply_maps(indptr, indices, data, constant, channels, X, index, out):
     n_pixels = constant.shape[1]
     for i in range(index.shape[0]):
@@ -383,7 +383,7 @@ def _apply_maps(indptr, indices, data, constant, channels, X, index, out):
                     out[i, k, p * channels + channel] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _score_maps(indptr, indices, data, constant, channels, X, V, assign, out):
     n_pixels = constant.shape[1]
     for i in range(X.shape[0]):
@@ -399,7 +399,7 @@ def _score_maps(indptr, indices, data, constant, channels, X, V, assign, out):
             out[i, s] = score
 
 
-@njit(cache=True, nogil=True)
+@njit(**LEAN)
 def _add_up(X, places, weights, channels, background, out):
     """Write the weighted sums of pixels to ``out[i, k]``; its weights have index i * n_outputs + k."""
     for i in range(out.shape[0]):
