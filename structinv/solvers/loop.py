@@ -22,6 +22,8 @@ _local = threading.local()
 # Largest excess of the lower over the upper bound due to rounding: relative, and in rounding units of
 # the rows. The larger one applies.
 CROSSED, UNITS_CROSSED = 1e-7, 10.0
+# Ratio of the gap after a step to its estimate, from before the step, until a check measures it.
+FIRST_RATIO = 0.3
 # Maximum fraction of the time limit that is reserved for the final check.
 MOST_RESERVED = 0.5
 Callback = Callable[[Progress], bool | None]
@@ -216,6 +218,8 @@ class _Run:
         self.gap = self.attained_gap = np.inf
         self.check_every = 1 if check_always else 10
         self.next_check = self.check_every
+        # Estimate of the last step, and the ratio of the gap after a step to its estimate.
+        self.estimate, self.ratio = 0.0, FIRST_RATIO
         self.resumed = start is not None
         if start is not None:
             value = objective.value(start.f)
@@ -368,7 +372,8 @@ class _Run:
         """Return True without an estimate, for a small one, or some steps after the last check."""
         if estimate is None:
             return True
-        promising = estimate <= 1.5 * self.tolerance * abs(self.attained)
+        self.estimate = estimate
+        promising = self.ratio * estimate <= 1.5 * self.tolerance * abs(self.attained)
         if promising or self.iteration >= self.next_check:
             self.next_check = self.iteration + self.check_every
             return True
@@ -396,6 +401,9 @@ class _Run:
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)
+        gap = max(self.attained - self.dual, 0.0)
+        if 0 < self.estimate < np.inf and gap < np.inf:
+            self.ratio = min(gap / self.estimate, 1.0)
         self.history.append(Record(self.iteration, self._rows(), self.seconds, self.primal, self.dual))
         return True
 

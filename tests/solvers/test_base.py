@@ -106,7 +106,7 @@ def test_a_start_has_the_dual_value_of_its_variables(setting, name):
 )
 def test_variables_of_a_start_are_clipped_to_feasible_ones(name, taus, oracle):
     this, solver = objective(oracle), REGISTRY[name]()
-    best = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
+    best = solve(this, FrankWolfe(), Gap(1e-9), random_state=0)
     start = Start(best.f, [{"taus": np.where(np.arange(9) < 4, taus, 0.5)}])
     state = solver.init(this, np.random.default_rng(0), start)
     assert solver.bounds(this, state).dual <= best.primal

@@ -313,3 +313,22 @@ def test_bounds_that_contradict_each_other_are_not_called_converged():
     assert found.gap < 0
     assert found.status is Status.INCONSISTENT
     assert "check_oracle" in found.status.advice
+
+
+class Pessimistic(FrankWolfe):
+    """Estimates three times the gap after each step."""
+
+    def step(self, objective, state):
+        super().step(objective, state)
+        bounds = self.bounds(objective, state)
+        self.gaps_ = [*getattr(self, "gaps_", []), (bounds.upper - bounds.dual) / bounds.upper]
+        return 3.0 * (bounds.upper - bounds.dual)
+
+
+def test_a_small_gap_is_noticed_although_estimates_are_larger():
+    this, solver = objective(FDrop(2)), Pessimistic()
+    solve(this, solver, Gap(1e-7), random_state=0)
+    gap = solver.gaps_[3]
+    assert gap < min(solver.gaps_[:3])
+    found = solve(this, Pessimistic(), Gap(1.1 * gap), random_state=0)
+    assert found.iterations == 4
