@@ -370,7 +370,7 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
     ranks_start, order = ranks
     values, sizes, grades = maxima
     edited_data, added, n_added = edited
-    b, gain, best, top, guess = work[0], work[1], work[2], work[3], 0.0
+    b, gain, kept, best, guess = work[0], work[1], work[2], work[3], 0.0
     candidates, chosen = places[0], places[1]
     for i in range(assign.size):
         start, length, a = indptr[i], indptr[i + 1] - indptr[i], assign[i]
@@ -392,21 +392,21 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
         left, total_gain = most, 0.0
         if rho.size:
             for t in range(count):
-                best[t] = gain[t]
-            found, left, cut, total = ordered(best, count, most), 0, np.inf, 0.0
+                kept[t] = gain[t]
+            found, left, cut, total = ordered(kept, count, most), 0, np.inf, 0.0
             reached = cost[i] * rho[0]
             for k in range(found):
-                total += best[k]
+                total += kept[k]
                 graded = total + cost[i] * rho[k + 1]
                 if graded > reached:
-                    reached, left, cut, total_gain = graded, k + 1, best[k], total
+                    reached, left, cut, total_gain = graded, k + 1, kept[k], total
             grades[i] = rho[left]
             values[i] = score + reached
         else:
             # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
             near = guesses[i] if guesses[i] > 0 else guess
-            total_gain, cut = best_gains(gain[first:], 1, count - first, most, near, best, top)
+            total_gain, cut = best_gains(gain[first:], 1, count - first, most, near, kept, best)
             # Guess for the next row, which often has similar gains.
             guess = 0.5 * (guess + cut) if most > 0 else guess
             values[i] = score + total_gain
