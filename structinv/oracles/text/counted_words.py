@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.jit import PLAIN, njit
+from ...utils.jit import LEAN, njit
 from ...utils.matrices import ALL_ROWS
 from .text_grams import TokenTexts
 
@@ -55,7 +55,7 @@ class CountedWords:
         return self.plus[entries] - self.minus[entries]
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _count(starts, numbers, codes, last, n_words, n_unknown):
     """Count the distinct features of each text, and its tokens without a feature.
 
@@ -71,7 +71,7 @@ def _count(starts, numbers, codes, last, n_words, n_unknown):
                 n_words[i] += 1
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def _list(starts, numbers, codes, last, indices, both):
     """List the distinct features of each text, with their counts.
 
@@ -91,7 +91,7 @@ def _list(starts, numbers, codes, last, indices, both):
             both[last[feature]] += 1 if code & 1 else 1 << 32
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def most_present(rows, indptr, indices, listed):
     """Return the largest number of listed words in a row; `listed` (d,) is a mask."""
     most = 0
@@ -103,7 +103,7 @@ def most_present(rows, indptr, indices, listed):
     return most
 
 
-@njit(**PLAIN)
+@njit(**LEAN)
 def edited_words(
     rows, indptr, features, plus, minus, starts, moves, added, amounts, ends, indices, counts
 ):  # fmt: skip

@@ -226,7 +226,6 @@ class RatioSearch:
         moves = np.zeros(starts[-1], dtype=np.int64)
         added, amounts = np.zeros((2, n, most), dtype=np.int64)
         binary, guards = self.normalization.terms == "binary", self._guards(edit)
-
         widest, n_listed = (int(np.diff(ends).max(initial=0)) for ends in (starts, listed[0]))
         sizes = most, widest, n_listed, V.shape[1]
 
