@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.matrices import ALL_ROWS, Rows, row_dots
-from .ratio_kernels import bounds_below
+from ..ratio_kernels import bounds_below
 from .ratios import Normalization
 from .text_grams import Documents, PlacedEdits
 

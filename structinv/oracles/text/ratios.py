@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from ...utils.matrices import ALL_ROWS, Rows, in_threads
 from ...utils.resources import check_memory
-from .counted_words import CountedWords, edited_words, most_present
-from .ratio_kernels import (
+from ..ratio_kernels import (
     ADD,
     DROP,
     EITHER,
@@ -24,6 +23,7 @@ from .ratio_kernels import (
     workspace,
     worst_ratios,
 )
+from .counted_words import CountedWords, edited_words, most_present
 
 NORMS = {None: NONE, "l1": L1, "l2": L2}
 EDITS = {"drop": DROP, "add": ADD, "edit": EITHER, "replace": REPLACE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...utils.jit import PLAIN, njit
-from ..text.ratio_kernels import add_line
+from ..ratio_kernels import add_line
 
 # Number of supporting lines for a row.
 _MOST_LINES = 64

@@ -22,7 +22,7 @@ from ..arguments import check_directions, chosen_features
 from ..base import CountedChanges, InvarianceOracle, Support
 from ..combinators import counted_inside, validate_part
 from ..protected import Protected
-from ..text.ratio_kernels import skyband
+from ..ratio_kernels import skyband
 from .bound_edits import WordEdits, canonical_words
 from .edits import EditOracle, FAdd, FDrop, FEdit, FScale
 from .unit_kernels import worst_of_length

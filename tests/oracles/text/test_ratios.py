@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from structinv.oracles.ratio_kernels import skyband
 from structinv.oracles.text.counted_words import CountedWords
-from structinv.oracles.text.ratio_kernels import skyband
 from structinv.oracles.text.ratios import Normalization, RatioSearch, WordChanges
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...utils.jit import LEAN, njit
-from ...utils.matrices import TIES
+from ..utils.jit import LEAN, njit
+from ..utils.matrices import TIES
 
 # Number of supporting lines for a row.
 _MOST_LINES = 64
