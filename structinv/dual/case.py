@@ -226,6 +226,11 @@ def keeps_words(case: Case) -> str:
     return only_rescales(case) or ("nonzero features are edited" if case.edits.multiplies else "")
 
 
+def one_edit_a_word(case: Case) -> str:
+    """Require an oracle that rescales a word by one edit."""
+    return rescales_words(case) or ("words have several units" if len(case.edits.units) else "")
+
+
 def rescales_words(case: Case) -> str:
     """Require an oracle that multiplies features by factors, and no other edits."""
     return only_rescales(case) or ("" if case.edits.multiplies else "nonzero features are not edited")

@@ -186,7 +186,7 @@ class WordLabelState(LabelState):
 
     @staticmethod
     def refuses(case: Case) -> str:
-        return needs.loss_of_labels(case) or needs.rescales_words(case)
+        return needs.loss_of_labels(case) or needs.one_edit_a_word(case)
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, every_label: bool) -> int:
         most = int(self.pairs.slots[order, 1].max(initial=0)) + NEWCOMERS + 2

@@ -11,7 +11,7 @@ from ..utils.row_arrays import Arrays
 from . import case as needs
 from .case import Case
 from .row_state import HingeState
-from .word_steps import listed, sweep_words
+from .word_steps import listed, losses_of_units, sweep_words
 
 # Number of matrix entries in memory at a time in `deviating_combination`.
 _BLOCK = 2**18
@@ -23,10 +23,11 @@ class WordState(HingeState):
     r"""Dual variables of the hinge loss for rescaled or removed words.
 
     .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad
-       \sum_j \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
+       \sum_j n_{ij} \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
        \le K \tau_i .
 
-    Rows without ``edits.changed[i]`` have no deviations.
+    A word has :math:`n_{ij}` units, 1 by default: each edit rescales it by an equal part. Rows without
+    ``edits.changed[i]`` have no deviations.
 
     Shapes: `delta` (nnz,), `mu` (n,), the K-th largest gain of each row in its last visit.
     """
@@ -38,13 +39,19 @@ class WordState(HingeState):
         super().__init__(case, rng, edits.rows)
         self.delta = np.zeros(self.X.nnz, dtype=self.X.dtype)
         self.mu = np.zeros(self.X.shape[0])
-        # Width of the workspaces of `sweep_words`.
-        self.width = longest_row(self.X.indptr) + 1
-        self.moves = edits.moves(self.width, edits.changed)
         self.entries = csr_arrays(self.X)
+        # Number of gains of the row with most of them: every word has one per unit, up to K.
+        longest = longest_row(self.X.indptr)
+        if len(edits.units):
+            units = np.minimum(edits.units, edits.max_changes)
+            longest = max(
+                longest, int(np.diff(np.append(0, np.cumsum(units))[self.X.indptr]).max(initial=0))
+            )
+        self.width = longest + 1
+        self.moves = edits.moves(self.width, edits.changed)
         self.workspace = (
             listed(self.width, self.moves.drop, self.moves.grow),
-            np.empty((2, self.width)),
+            np.empty((3, self.width)),
             np.empty(self.width, dtype=np.int64),
         )
 
@@ -58,8 +65,8 @@ class WordState(HingeState):
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         sweep_words(
-            self.entries, self.losses, self.moves, self.delta, self.taus, self.mu, f, order,
-            self.gaps, *self.workspace,
+            self.entries, self.edits.units, self.losses, self.moves, self.delta, self.taus, self.mu, f,
+            order, self.gaps, *self.workspace,
         )  # fmt: skip
 
     def arrays(self) -> Arrays:
@@ -72,10 +79,18 @@ class WordState(HingeState):
         self.mu[:] = arrays["mu"]
         most, drop, grow, changed = self.moves
         budgets = most * self.taus * changed
-        self.delta[:], _ = feasible_deviations(arrays, self.X.indptr, self.taus, budgets, drop, grow)
+        units = self.edits.units if len(self.edits.units) else 1
+        self.delta[:], _ = feasible_deviations(
+            arrays, self.X.indptr, self.taus, budgets, drop, grow, units
+        )
         return 0
 
     def _values(self, f: Element) -> np.ndarray:
+        if len(self.edits.units):
+            values = np.empty(len(self.mu))
+            rows = self.entries, self.edits.units, self.losses, self.moves
+            losses_of_units(*rows, f, self.mu, values, self.workspace[1])
+            return values
         signs, w = self.losses.signs, f[: self.X.shape[1]]
         # Index of the direction that increases each loss; `mu` has good guesses of the K-th gains.
         V, assign = np.stack([-w, w]), (signs < 0).astype(np.int64)
@@ -125,18 +140,19 @@ def feasible_deviations(
     budgets: np.ndarray,
     drop: float,
     grow: float,
+    units: np.ndarray | int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the deviation of each entry, and the used budget of each row.
 
-    The deviations of row i are between ``-drop taus[i]`` and ``grow taus[i]``. Those that exceed the
-    budget in total are scaled down.
+    The deviations of row i are between ``-drop taus[i]`` and ``grow taus[i]``, and an entry at a limit
+    uses ``units`` edits. Deviations that exceed the budget in total are scaled down.
     """
     counts = arrays["words.counts"]
     lengths, owners = np.diff(indptr), np.repeat(np.arange(len(counts)), counts)
     places, delta = arrays["words.places"].astype(np.int64), np.zeros(indptr[-1])
     known = np.flatnonzero((places >= 0) & (places < lengths[owners]))
     delta[indptr[owners[known]] + places[known]] = arrays["words.deviations"][known]
-    return shrunk(delta, lengths, taus, budgets, drop, grow)
+    return shrunk(delta, lengths, taus, budgets, drop, grow, units)
 
 
 def shrunk(
@@ -146,14 +162,15 @@ def shrunk(
     budgets: np.ndarray,
     drop: float,
     grow: float,
+    units: np.ndarray | int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return feasible deviations for lists of given lengths, and the used budgets."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     # Limits with rounding errors leave feasible deviations unchanged.
     limits = (1.0 + ROUNDING) * taus
     delta = np.clip(delta, -drop * limits[owners], grow * limits[owners])
-    units = np.where(delta < 0, drop, grow)
-    used = np.divide(np.abs(delta), units, out=np.zeros(len(delta)), where=delta != 0)
+    limits = np.where(delta < 0, drop, grow)
+    used = units * np.divide(np.abs(delta), limits, out=np.zeros(len(delta)), where=delta != 0)
     spent = np.bincount(owners, used, len(lengths))
     exceeds = spent > (1.0 + ROUNDING) * budgets
     factor = np.divide(budgets, spent, out=np.ones(len(lengths)), where=exceeds)

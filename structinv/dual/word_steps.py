@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..oracles.words.kernels import changing, gains, largest, products
+from ..oracles.words.kernels import changing, gains, largest, products, repeated_gains
 from ..utils.jit import LEAN, LEAN_FAST, njit
 
 # Words without a deviation are not updated if their gain is below this fraction of the row's last
@@ -255,15 +255,46 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**LEAN)
-def sweep_words(rows, losses, moves, delta, taus, mu, f, order, gaps, words, work, place):
+def _top_units(b, units, moves, guess, of_unit, gain):
+    """Return the results of `largest` for edits of single units; write the products of one unit."""
+    for t in range(units.size):
+        of_unit[t] = b[t] / units[t]
+    K, drop, grow, _ = moves
+    count = repeated_gains(of_unit, units, drop, grow, K, KEEP * guess, gain)
+    if count < K and guess > 0:
+        count = repeated_gains(of_unit, units, drop, grow, K, 0.0, gain)
+    return largest(gain, count, K, guess)
+
+
+@njit(**LEAN)
+def losses_of_units(rows, units, losses, moves, f, mu, values, work):
+    """Compute the worst-case losses of rows whose words have several units.
+
+    ``mu`` has guesses of the K-th largest gains. Workspaces as in `sweep_words`.
+    """
+    indptr, indices, data = rows
+    signs, last = losses.signs, f.size - 1
+    for i in range(values.size):
+        start, stop, top = indptr[i], indptr[i + 1], 0.0
+        total, _ = products(indices[start:stop], data[start:stop], signs[i], f, work[0])
+        if moves.changed[i]:
+            top, _ = _top_units(work[0], units[start:stop], moves, mu[i], work[2], work[1])
+        if losses.intercept:
+            total += signs[i] * f[last]
+        values[i] = max(1.0 - total + top, 0.0)
+
+
+@njit(**LEAN)
+def sweep_words(rows, units, losses, moves, delta, taus, mu, f, order, gaps, words, work, place):
     """Update the block of each row in ``order``.
 
     This modifies ``delta``, ``taus``, ``mu``, ``f`` and ``gaps``. The listed words are those with a
     deviation or a large gain. Rows without ``moves.changed[i]`` have neither. The workspaces ``words``,
-    ``work`` (2 rows) and ``place`` (integers) are one word longer than the longest row.
+    ``work`` (3 rows) and ``place`` (integers) are one word longer than the longest row, ``work[1]`` with
+    every word once per unit.
     """
-    size, gain, b, q, dev, kappa = (
-        work[0], work[1], words.products, words.curvatures, words.deviations, words.amounts
+    size, gain, of_unit, b, q, dev, kappa = (
+        work[0], work[1], work[2], words.products, words.curvatures, words.deviations, words.amounts
     )  # fmt: skip
     indptr, indices, data = rows
     signs, weights, square, intercept = losses.signs, losses.weights, losses.squares, losses.intercept
@@ -278,7 +309,10 @@ def sweep_words(rows, losses, moves, delta, taus, mu, f, order, gaps, words, wor
         length, count, above, deviations = stop - start, 0, 0, delta[start:stop]
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
         top, threshold = 0.0, 0.0
-        if changed[i]:
+        if changed[i] and units.size:
+            top, threshold = _top_units(size, units[start:stop], moves, mu[i], of_unit, gain)
+            count = changing(of_unit, deviations, length, drop, grow, KEEP * threshold, place)
+        elif changed[i]:
             # The K-th gain changes little between updates, so words far below it are skipped.
             cut = KEEP * mu[i]
             if cut > 0:
@@ -302,6 +336,9 @@ def sweep_words(rows, losses, moves, delta, taus, mu, f, order, gaps, words, wor
             j = place[t]
             x = data[start + j]
             b[t], dev[t], q[t] = size[j], delta[start + j], c * x * x
+            if units.size:
+                n = units[start + j]
+                words.drops[t], words.grows[t], words.caps[t] = drop / n, grow / n, n
             inner += b[t] * dev[t]
             b0 -= b[t]
             q0 -= q[t]

@@ -11,6 +11,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer
 
 from structinv.dual import dual_state
 from structinv.dual.addition_state import AdditionState
@@ -27,7 +28,8 @@ from structinv.dual.plane_cache import PlaneCache
 from structinv.dual.row_state import HingeState, SlopeState, TubeState
 from structinv.dual.word_state import WordState
 from structinv.losses import Hinge, Logistic, SquaredHinge
-from structinv.oracles import FAdd, FDrop, FEdit, Identity
+from structinv.oracles import FAdd, FDrop, FEdit, Identity, TokenEdits
+from structinv.oracles.text.text_edits import ReadTexts
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.structures import Binary, Layout, Sequence
@@ -342,6 +344,35 @@ def of_edits(oracle: Any) -> Callable[[], Made]:
     return lambda: (edit_objective(oracle), edit_optimum(oracle))
 
 
+def of_counted_words() -> Made:
+    """Texts with repeated words, of which each deletion removes one."""
+    X, y = edit_rows()
+    names, counts = np.array([f"word{j}" for j in range(WORDS)]), X.toarray().astype(int)
+    words = CountVectorizer().fit(names)
+    words.vocabulary_ = {name: j for j, name in enumerate(names)}
+    texts = ReadTexts.of(words, [" ".join(np.repeat(names, row)) for row in counts])
+    oracle = texts.oracle(TokenEdits("drop", MOST_DELETED)).only_for(1)
+    return edit_objective(oracle, data=(texts.rows, y)), counted_optimum()
+
+
+MOST_DELETED = 3
+
+
+@once
+def counted_optimum() -> float:
+    """Each word of a text has one gain per occurrence."""
+    X, y = edit_rows()
+    w, b, losses = cp.Variable(WORDS), cp.Variable(), []
+    for row, label in zip(X.toarray().astype(int), y, strict=True):
+        tokens, sign = np.repeat(np.arange(WORDS), row), 2 * label - 1
+        depth = 1 - sign * (row @ w + b)
+        if label == 1 and len(tokens):
+            depth += cp.sum_largest(cp.pos(sign * w[tokens]), min(MOST_DELETED, len(tokens)))
+        losses.append(cp.pos(depth))
+    norm = cp.sum_squares(w) + cp.square(b)
+    return minimum(0.5 * norm + 0.3 * cp.sum(cp.hstack(losses)))
+
+
 def of_margins(loss: str) -> Callable[[], Made]:
     def make() -> Made:
         problem = margin_problem(CASE["fdrop"].oracle, loss)
@@ -380,6 +411,7 @@ STATES = {
         f"labels-{name}": explicit(state, name, "multiclass", sparse=True)
         for name, state in LABELS.items()
     },
+    "counted words": StateCase(WordState, of_counted_words),
     "additions": StateCase(AdditionState, of_edits(FAdd(1).only_for(1))),
     "edits": StateCase(EditState, of_edits(FEdit(1, add=1.0).only_for(1))),
     "edits of all rows": StateCase(EditState, of_edits(FEdit(1, add=1.0))),

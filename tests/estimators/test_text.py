@@ -75,6 +75,7 @@ def test_rows_are_those_of_the_vectorizer(weights, ngram_range):
         *((words, 1, "unit binary", "frank_wolfe") for words in WORDS if words != "replace"),
         *(("drop", 2, weights, "svmstruct") for weights in ("counts", "idf", "unit", "sums")),
         *(("drop", 3, weights, "frank_wolfe") for weights in ("counts", "idf", "unit", "sums")),
+        *(("add", 2, weights, "frank_wolfe") for weights in ("counts", "idf", "unit binary")),
         ("replace", 1, "counts", "frank_wolfe"),
         ("edit", 2, "unit binary", "svmstruct"),
     ],

@@ -14,6 +14,7 @@ from ...utils.matrices import TIES, Matrix, Rows
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
 from ..combinators import counted_inside
 from ..support import Costs, Grades, Support, rounding_bound
+from ..words.bound_edits import RowEdits
 from .ratios import TOLERANCE, Normalization
 from .text_chunks import Chunks
 from .text_grams import TokenTexts
@@ -155,6 +156,10 @@ class _BoundTexts(BoundOracle):
         upper = found.upper if self.oracle.bounds else None
         points, unit = texts.normalization.rows(found.counts()), unit_of_rows(texts.reader.step)
         return _TextSupport(points, upper, norm=texts.normalization.norm, unit=unit)
+
+    def edits(self) -> RowEdits | None:
+        texts = self.oracle.texts
+        return texts.reader.row_edits(self.X, self.oracle.edits, texts.normalization)
 
     @cached_property
     def _search(self) -> Search:

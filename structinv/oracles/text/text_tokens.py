@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from ...utils.exceptions import TextEditsWarning
 from ...utils.matrices import ALL_ROWS, Rows
 from ...utils.texts import Part, after_edits, shortened
+from ..words.bound_edits import RowEdits
 from .counted_words import CountedWords
 from .ratios import TOLERANCE, Normalization, RatioSearch
 from .text_grams import UNKNOWN, TokenTexts
@@ -162,6 +163,12 @@ class TokenReader(ABC):
     ) -> Search:
         """Return the search for the worst edits of texts."""
 
+    def row_edits(
+        self, rows: sp.csr_matrix, edits: TokenEdits, normalization: Normalization
+    ) -> RowEdits | None:
+        """Describe edits of texts as edits of their rows; None if they are not."""
+        return None
+
     def allowed(self, entries: Sequence[Any]) -> list[str]:
         """Return allowed tokens as the vectorizer reads them."""
         found = [list(self.tokens(str(entry))) for entry in entries]
@@ -274,6 +281,24 @@ class Words(TokenReader):
             return Found(changes.values, changes.upper, counts, placed)
 
         return worst
+
+    def row_edits(
+        self, rows: sp.csr_matrix, edits: TokenEdits, normalization: Normalization
+    ) -> RowEdits | None:
+        # Each token must add the same positive number to its own entry of a row.
+        scale, most = normalization.scale, int(edits.max_changes)
+        if normalization.norm is not None or normalization.terms != "counts" or signed(self.step):
+            return None
+        if edits.edit not in ("drop", "add") or not np.all(scale > 0):
+            return None
+        every, none = np.ones(rows.shape[0], dtype=bool), np.empty(0)
+        if edits.edit == "add":
+            # All insertions are of the best token, so that they are one edit.
+            rising, _ = self._insertable(edits.allowed)
+            return RowEdits(min(most, 1), 1.0, 1.0, most * scale * rising, True, rows, every)
+        units = np.rint(rows.data / scale[rows.indices]).astype(np.int32)
+        several = units if units.max(initial=0) > 1 else units[:0]
+        return RowEdits(most, 0.0, 1.0, none, False, rows, every, several)
 
     def codes_of(self, tokens: Tokens) -> list[int]:
         """Return the code of each token; -1 for tokens without a feature."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -179,10 +179,13 @@ class RowEdits(WordEdits):
 
     - `rows` (n, d): rows; a canonical CSR matrix without zeros if words may be added
     - `changed` (n,): mask of the rows that may be edited
+    - `units` (nnz,): number of edits that rescale a word as far as possible, each by an equal part;
+      empty if it is always 1
     """
 
     rows: Matrix
     changed: np.ndarray
+    units: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     @property
     def most(self) -> int:

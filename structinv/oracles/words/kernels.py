@@ -184,6 +184,21 @@ def gains(b, length, drop, grow, gain):
         gain[t] = max(drop * b[t], -grow * b[t])
 
 
+@njit(**LEAN)
+def repeated_gains(b, units, drop, grow, most, cut, gain):
+    """List the gains above ``cut`` of single edits of words with several units; return their number.
+
+    ``b`` has the product of one unit, and a word is listed once for each unit, up to ``most`` times.
+    """
+    size = 0
+    for t in range(units.size):
+        value = max(drop * b[t], -grow * b[t])
+        for _ in range(min(units[t], most) if value > cut else 0):
+            gain[size] = value
+            size += 1
+    return size
+
+
 @njit(**LEAN_FAST)
 def changing(b, delta, length, drop, grow, cut, place):
     """Write positions of words with a deviation or gain above ``cut``; count them."""
