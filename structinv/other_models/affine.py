@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix, Rows, magnitudes
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, magnitudes, pick, take
 
 
 class NotAffineError(ValueError):
@@ -92,9 +92,10 @@ class Affine:
             terms = int(np.diff(rows.indptr).max(initial=0)) + 8
         return float(eps * terms * (self.n_steps + 1)) * sizes
 
-    def computed(self, rows: Matrix) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of rows, and bounds of their rounding errors."""
-        return self.values(rows), self.roundings(rows)
+    def roundings_at(self, places: np.ndarray, rows: Matrix) -> np.ndarray:
+        """Bound the rounding errors of computed scores of some of the rows."""
+        chosen = pick(ALL_ROWS, places, rows.shape[0])
+        return self.of_rows(chosen).roundings(take(rows, chosen))
 
     def of_rows(self, rows: Rows) -> Affine:
         """Return the scores of some of the rows."""

@@ -22,6 +22,7 @@ from .linear_models import (
     check_labels,
     check_probes,
     check_scores,
+    labels_of,
     linear_classifier,
     probes,
     scores_of,
@@ -63,15 +64,16 @@ def checked_model(
             rows = _rows_for(given, linear)
         rows, oracle = binary_rows(last, for_oracle(rows, oracle), oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
-    model, computed = linear, linear.scores.computed(rows)
-    check_scores(name, computed, scores_of(last, to_last))
+    model, values, scores = linear, linear.scores.values(rows), scores_of(last, to_last)
+    check_scores(name, linear.scores, rows, values, scores)
     if parts.moved:
         name = type(parts.head).__name__
         dtype = np.result_type(rows.dtype, known.scores.coef.dtype)
         model = thresholded(linear, parts.head, dtype, to_head, points)
-        computed = model.scores.computed(rows)
-    labels = parts.head.predict(to_head)
-    check_labels(name, model, computed, labels)
+        values, labels = model.scores.values(rows), parts.head.predict(to_head)
+    else:
+        labels = labels_of(last, to_last, scores)
+    check_labels(name, model, rows, values, labels)
     if y is not None:
         labels = one_label_a_row(y, rows.shape[0])
     check_unchanged(oracle, model.scores, rows, labels, given)

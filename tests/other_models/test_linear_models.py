@@ -69,6 +69,25 @@ class Threshold(LogisticRegression):
         return self.classes_[(self.decision_function(X) > 4.0).astype(int)]
 
 
+class Recording(LogisticRegression):
+    """It stores the inputs of its scores."""
+
+    def decision_function(self, X):
+        vars(self).setdefault("seen", []).append(X)
+        return super().decision_function(X)
+
+
+def test_scores_of_the_rows_are_computed_once_unless_predict_is_overridden():
+    X, y = rows(3)
+    model = Recording().fit(X, y)
+    for n_calls in (1, 2):
+        model.seen = []
+        margins = certify(model, FDrop(2), X, y).margins
+        assert sum(each is X for each in model.seen) == n_calls
+        assert np.array_equal(margins, certify(LogisticRegression().fit(X, y), FDrop(2), X, y).margins)
+        model.predict = lambda given: LogisticRegression.predict(model, given)
+
+
 REFUSED = {
     "regressor": (
         make_pipeline(StandardScaler(), Ridge()),
