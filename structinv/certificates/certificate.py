@@ -392,8 +392,10 @@ def linear_function(
     """Return a linear model with pairwise weights as an element of a space."""
     tail = np.zeros(0) if pairwise is None else pairwise
     space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_pairwise=len(tail))
-    table = np.column_stack([coef, intercept]).T.ravel()
-    return space, np.concatenate([table, tail]).astype(np.float64, copy=False)
+    f = np.empty(space.size)
+    table = space.table(f)
+    table[:-1], table[-1], space.pairwise(f)[:] = coef.T, intercept, tail
+    return space, f
 
 
 class _Portion:

@@ -224,6 +224,8 @@ def _certificate(
     labels_given: bool,
 ) -> Certificate:
     """Return the certificate of validated rows for a linear model."""
+    if model.always is None and model.scores.n_steps == 0:
+        return _worst_change(model, oracle, X, y).certificate(oracle, labels_given=labels_given)
     # All labels are checked before any work.
     model.structure.bind(y, model.classes)
     if model.always is not None:
@@ -236,8 +238,6 @@ def _certificate(
             labels_given=labels_given,
             perturbations=described(oracle),
         )
-    if model.scores.n_steps == 0:
-        return _worst_change(model, oracle, X, y).certificate(oracle, labels_given=labels_given)
     # Points need more memory than rows.
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):

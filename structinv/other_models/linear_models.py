@@ -151,8 +151,9 @@ def check_probes(model: Any, linear: LinearClassifier, points: Matrix) -> None:
     name = type(model).__name__
     values = linear.scores.values(points)
     with without_names():
-        check_scores(name, linear.scores, points, values, scores_of(model, points))
-        check_labels(name, linear, points, values, model.predict(points))
+        scores = scores_of(model, points)
+        check_scores(name, linear.scores, points, values, scores)
+        check_labels(name, linear, points, values, labels_of(model, points, scores))
 
 
 def check_labels(
@@ -225,7 +226,7 @@ def probes(scores: Affine, rows: Matrix) -> Matrix:
     some = rows[:: max(1, -(-rows.shape[0] // PROBED))]
     weights, values = scores.coef, np.asarray(some @ scores.coef.T) + scores.intercept
     if len(weights) == 1:
-        weights, values = np.vstack([0 * weights, weights]), np.insert(values, 0, 0.0, axis=1)
+        values = np.insert(values, 0, 0.0, axis=1)
     every, best = np.arange(len(values)), np.argmax(values, axis=1)
     following = np.roll(every, -1)
     parts = [some * factor for factor in MULTIPLES] + [(some + some[following]) * 0.5]
@@ -257,9 +258,15 @@ def _around(rows: Matrix, directions: Matrix, lengths: np.ndarray) -> list[Matri
 
 
 def _differences(rows: Matrix, weights: np.ndarray, plus: np.ndarray, minus: np.ndarray) -> Matrix:
-    """Return differences of two functions' weights for each row, at the entries of the row."""
+    """Return differences of two labels' weights for each row, at the entries of the row.
+
+    With one function, the first of two labels has the weights 0.
+    """
+    single = len(weights) == 1
     if not sp.issparse(rows):
-        return np.where(rows != 0, weights[plus] - weights[minus], 0.0)
-    owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    at = rows.indices
-    return with_data(rows, weights[plus[owners], at] - weights[minus[owners], at])
+        differences = (plus - minus)[:, None] * weights if single else weights[plus] - weights[minus]
+        return np.where(rows != 0, differences, 0.0)
+    owners, at = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
+    plus, minus = plus[owners], minus[owners]
+    differences = (plus - minus) * weights[0, at] if single else weights[plus, at] - weights[minus, at]
+    return with_data(rows, differences)

@@ -260,7 +260,10 @@ class BoundEdits(BoundOracle):
     def _of_two_labels(self, rows: sp.csr_matrix, query: Query) -> Violations:
         """Return violations without points for two labels with the scores 0 and f."""
         codes, costs, constant = query.competitors.codes, query.competitors.costs, query.constants[0]
-        directions = np.vstack([query.weights, -query.weights])
+        # Additions need the ranks of both directions; otherwise the second one is minus the first.
+        directions = query.weights
+        if self.word_edits.adds:
+            directions = np.vstack([directions, -directions])
         values, sizes = self.word_edits.maxima(rows, directions, codes)
         # NumPy is slow with rows of two numbers, so the two columns are contiguous.
         is_other = np.stack([codes == 1, codes == 0])
