@@ -11,10 +11,8 @@ from ..utils.row_arrays import Arrays
 from . import case as needs
 from .case import Case
 from .row_state import HingeState
-from .word_steps import listed, losses_of_units, sweep_words
+from .word_steps import add_points, listed, losses_of_units, sweep_words
 
-# Number of matrix entries in memory at a time in `deviating_combination`.
-_BLOCK = 2**18
 # Relative excess of a limit that is due to rounding errors.
 ROUNDING = 1e-12
 
@@ -104,18 +102,10 @@ def deviating_combination(
 ) -> np.ndarray:
     """Return the sum over all rows of ``rates[i]`` times the averaged point of row i.
 
-    The averaged point of row i is its data times ``taus[i] + delta``. Blocks of rows bound the memory.
+    The averaged point of row i is its data times ``taus[i] + delta``.
     """
     f = np.zeros(X.shape[1] + intercept)
-    edges = np.unique(np.searchsorted(X.indptr, np.arange(0, X.nnz + _BLOCK, _BLOCK)))
-    edges = np.append(edges[edges < len(taus)], len(taus))
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
-        rows, entries = slice(start, stop), slice(X.indptr[start], X.indptr[stop])
-        indptr = X.indptr[start : stop + 1] - X.indptr[start]
-        factors = np.repeat(taus[rows], np.diff(indptr)) + delta[entries]
-        data, indices = factors * X.data[entries], X.indices[entries]
-        block = sp.csr_matrix((data, indices, indptr), shape=(stop - start, X.shape[1]))
-        f[: X.shape[1]] += block.T @ rates[rows]
+    add_points(csr_arrays(X), delta, taus, rates, f)
     if intercept:
         f[-1] = rates @ taus
     return f

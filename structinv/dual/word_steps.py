@@ -255,6 +255,15 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**LEAN)
+def add_points(rows, delta, taus, rates, f):
+    """Add the averaged points of rows to f, with a rate for each row."""
+    indptr, indices, data = rows
+    for i in range(taus.size):
+        for j in range(indptr[i], indptr[i + 1]):
+            f[np.uint64(indices[j])] += (taus[i] + delta[j]) * data[j] * rates[i]
+
+
+@njit(**LEAN)
 def _top_units(b, units, moves, guess, of_unit, gain):
     """Return the results of `largest` for edits of single units; write the products of one unit."""
     for t in range(units.size):
