@@ -19,6 +19,7 @@ from ..spaces.base import Element
 from ..utils.jit import LEAN, njit
 from ..utils.row_arrays import Arrays
 from . import case as needs
+from .base import DualState
 from .case import Case
 from .row_state import HingeState
 
@@ -122,6 +123,9 @@ class BoxState(HingeState):
     """
 
     name = "boxes"
+    # The oracle computes the losses as fast.
+    quick_value = False
+    value = DualState.value
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)
@@ -148,10 +152,6 @@ class BoxState(HingeState):
         rates = self.losses.signs * self.losses.weights
         f: np.ndarray = rates @ self.points
         return np.append(f, rates @ self.taus) if self.losses.intercept else f
-
-    def value(self, f: Element) -> tuple[float, float]:
-        # The oracle computes the losses as fast.
-        return self.term.total(self.space, f)
 
     def arrays(self) -> Arrays:
         return {**super().arrays(), "changes": self.points - self.taus[:, None] * self.X}

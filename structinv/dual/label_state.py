@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..oracles.words.bound_edits import word_losses
 from ..oracles.words.kernels import LabelRows
 from ..spaces.base import Element
 from ..utils.matrices import (
@@ -125,19 +124,15 @@ class LabelState(FocusedSweeps, DualState):
         return 2 * int(self.pairs.slots[:, 1].sum()) + 2 * self.n_labels + LEAST_PAIRS
 
     def value(self, f: Element) -> tuple[float, float]:
-        value = float(self.weights @ self._values(self.space.table(f)))
-        return value, value
-
-    def _values(self, table: np.ndarray) -> np.ndarray:
-        """Return the exact losses of all rows over all labels, without weights."""
-        values = np.empty(len(self.weights))
+        values, table = np.empty(len(self.weights)), self.space.table(f)
 
         def compute(part: slice) -> None:
             work = np.empty(self.n_labels)
             losses_of_labels(self.problem.part(part), table, values[part], work)
 
         in_threads(compute, len(values), self.X.nnz * self.n_labels)
-        return values
+        value = float(self.weights @ values)
+        return value, value
 
     def combination(self) -> Element:
         f = self.space.zeros()
@@ -172,6 +167,9 @@ class WordLabelState(LabelState):
     """
 
     name = "word_labels"
+    # The oracle computes the losses as fast.
+    quick_value = False
+    value = DualState.value
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)
@@ -207,9 +205,6 @@ class WordLabelState(LabelState):
         words, values = _compacted(slots, words, size), _compacted(slots, values, size)
         self.deviations = Deviations(slots, sizes, words, values, used)
         _side_by_side(slots, used)
-
-    def _values(self, table: np.ndarray) -> np.ndarray:
-        return word_losses(self.problem, self.moves, self.mu, table)
 
     def combination(self) -> Element:
         f = self.space.zeros()

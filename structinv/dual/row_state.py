@@ -197,13 +197,9 @@ class HingeState(RowState):
         return float(self.losses.weights @ self.taus)
 
     def value(self, f: Element) -> tuple[float, float]:
-        value = float(self.losses.weights @ self._values(f))
+        losses = np.maximum(0.0, 1.0 - self.losses.signs * self.scores(f))
+        value = float(self.losses.weights @ losses)
         return value, value
-
-    def _values(self, f: Element) -> np.ndarray:
-        """Return the exact losses of all rows at `f`, without weights."""
-        values: np.ndarray = np.maximum(0.0, 1.0 - self.losses.signs * self.scores(f))
-        return values
 
     def _limits(self) -> tuple[float, float]:
         return 0.0, 1.0

@@ -9,6 +9,7 @@ from ..spaces.base import Element
 from ..utils.matrices import csr_arrays, longest_row
 from ..utils.row_arrays import Arrays
 from . import case as needs
+from .base import DualState
 from .case import Case
 from .row_state import HingeState
 from .word_steps import add_points, listed, losses_of_units, sweep_words
@@ -31,10 +32,13 @@ class WordState(HingeState):
     """
 
     name = "words"
+    quick_value = False
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.edits = edits = case.edits
         super().__init__(case, rng, edits.rows)
+        # The oracle of words with several units has more than losses to compute.
+        self.quick_value = len(edits.units) > 0
         self.delta = np.zeros(self.X.nnz, dtype=self.X.dtype)
         self.mu = np.zeros(self.X.shape[0])
         self.entries = csr_arrays(self.X)
@@ -83,18 +87,13 @@ class WordState(HingeState):
         )
         return 0
 
-    def _values(self, f: Element) -> np.ndarray:
-        if len(self.edits.units):
-            values = np.empty(len(self.mu))
-            rows = self.entries, self.edits.units, self.losses, self.moves
-            losses_of_units(*rows, f, self.mu, values, self.workspace[1])
-            return values
-        signs, w = self.losses.signs, f[: self.X.shape[1]]
-        # Index of the direction that increases each loss; `mu` has good guesses of the K-th gains.
-        V, assign = np.stack([-w, w]), (signs < 0).astype(np.int64)
-        gains, _ = self.edits.maxima(self.X, V, assign, self.moves.changed, self.mu)
-        values: np.ndarray = np.maximum(0.0, 1.0 - signs * self.space.constants(f)[0] + gains)
-        return values
+    def value(self, f: Element) -> tuple[float, float]:
+        if not self.quick_value:
+            return DualState.value(self, f)
+        values, rows = np.empty(len(self.mu)), (self.entries, self.edits.units, self.losses, self.moves)
+        losses_of_units(*rows, f, self.mu, values, self.workspace[1])
+        value = float(self.losses.weights @ values)
+        return value, value
 
 
 def deviating_combination(

@@ -321,8 +321,9 @@ class Pessimistic(FrankWolfe):
     def step(self, objective, state):
         super().step(objective, state)
         bounds = self.bounds(objective, state)
-        self.gaps_ = [*getattr(self, "gaps_", []), (bounds.upper - bounds.dual) / bounds.upper]
-        return 3.0 * (bounds.upper - bounds.dual)
+        upper = objective.value(bounds.f).upper
+        self.gaps_ = [*getattr(self, "gaps_", []), (upper - bounds.dual) / upper]
+        return 3.0 * (upper - bounds.dual)
 
 
 def test_a_small_gap_is_noticed_although_estimates_are_larger():

@@ -81,20 +81,11 @@ class WordEdits:
         return Moves(min(self.max_changes, most), 1.0 - self.low, self.high - 1.0, changed)
 
     def maxima(
-        self,
-        rows: sp.csr_matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        changed: np.ndarray | None = None,
-        near: np.ndarray | None = None,
+        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the largest ``<v, z>`` of each row, and a bound of ``<|v|, |z|>``.
-
-        `changed` is a mask of the rows that may change, by default all. `near` has a guess of the K-th
-        largest gain of each row.
-        """
+        """Return the largest ``<v, z>`` of each row, and a bound of ``<|v|, |z|>``."""
         unwanted = Edited(np.empty(0, rows.dtype), np.empty((0, 0), dtype=np.int64), _NO_PLACES)
-        return self._maximize(rows, V, assign, None, None, unwanted, changed, near)[:2]
+        return self._maximize(rows, V, assign, None, None, unwanted)[:2]
 
     def worst(
         self,
@@ -142,8 +133,6 @@ class WordEdits:
         cost: np.ndarray | None,
         grades: np.ndarray | None,
         edited: Edited,
-        changed: np.ndarray | None = None,
-        near: np.ndarray | None = None,
     ) -> Maxima:
         """Return maxima, bounds and grades; write the edits to nonempty arrays of `edited`."""
         n_rows, most = rows.shape[0], self._most(rows)
@@ -152,17 +141,15 @@ class WordEdits:
         value = self.value if self.adds else _NO_NUMBERS
         rho = _NO_NUMBERS if grades is None else np.resize(grades, most + 1)
         cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
-        near = np.zeros(n_rows) if near is None else near
-        changed = np.ones(n_rows, dtype=bool) if changed is None else changed
         if len(V) == 2 and np.array_equal(V[0], -V[1]):
             # With two classes. The weights of a single direction remain in the cache of a core.
             V = V[:1]
-        V, assign, cost, near = map(contiguous_writable, (V, assign, cost, near))
+        V, assign, cost = map(contiguous_writable, (V, assign, cost))
         allowed = Allowed(most, self.low, self.high, value, self.present)
         maxima, width = Maxima(*np.empty((3, n_rows))), longest + (most if self.adds else 0) + 1
 
         def maximize(part: slice) -> None:
-            asked = Asked(V, assign[part], rho, cost[part], changed[part], near[part])
+            asked = Asked(V, assign[part], rho, cost[part])
             worst_edits(
                 csr_arrays(rows, part), asked, allowed, ranks, Maxima(*(each[part] for each in maxima)),
                 Edited(edited.data, edited.added[part], edited.n_added[part]),
@@ -279,19 +266,24 @@ class BoundEdits(BoundOracle):
         Only the maximum over labels is then correct. The result is None if rows of one label have
         different costs.
         """
-        competitors = query.competitors
-        codes, n_labels = competitors.codes, competitors.n_labels
+        codes, costs, n_labels = query.competitors.codes, query.competitors.costs, len(query.weights)
         cost = np.zeros((n_labels, n_labels))
-        cost[codes] = competitors.costs
-        if not np.array_equal(cost[codes], competitors.costs):
+        cost[codes] = costs
+        if not np.array_equal(cost[codes], costs):
             return None
-        table = np.vstack([query.weights.T, query.constants])
-        moves = self.word_edits.moves(self.X.shape[1], np.ones(len(codes), dtype=bool))
-        of_labels = LabelRows(*csr_arrays(rows), codes, cost, True)
-        losses = word_losses(of_labels, moves, np.zeros(len(codes)), table)
-        gains = losses[:, None] - competitors.costs
+        table, of_rows = np.vstack([query.weights.T, query.constants]), (*csr_arrays(rows), codes, cost)
+        of_labels, losses, edits = LabelRows(*of_rows, True), np.empty(len(codes)), self.word_edits
+        allowed = min(edits.max_changes, self.X.shape[1]), 1.0 - edits.low, edits.high - 1.0
+        capacity = longest_row(rows.indptr) + 1
+
+        def compute(part: slice) -> None:
+            work = competitors(1, capacity, n_labels)
+            label_losses(of_labels.part(part), allowed, table, losses[part], work)
+
+        in_threads(compute, len(codes), rows.nnz * n_labels)
+        gains = losses[:, None] - costs
         gains[np.arange(len(codes)), codes] = 0.0
-        return Violations(gains, competitors.costs, gains + competitors.costs)
+        return Violations(gains, costs, gains + costs)
 
     def _label_maxima(
         self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray
@@ -330,20 +322,3 @@ class BoundEdits(BoundOracle):
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         """Return points as a dense array if the rows are dense."""
         return points if sp.issparse(self.X) else points.toarray()
-
-
-def word_losses(rows: LabelRows, moves: Moves, near: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Compute exact losses of rows with word edits, (n,); bounds exclude most labels.
-
-    Shapes: `near` (n_rows,), a guess of the K-th largest gains, `table` (n_features [+ 1], n_labels).
-    """
-    n_rows, n_labels = len(rows.codes), len(rows.cost)
-    losses, capacity = np.empty(n_rows), longest_row(rows.indptr) + 1
-
-    def compute(part: slice) -> None:
-        allowed = moves._replace(changed=moves.changed[part])
-        work = competitors(1, capacity, n_labels)
-        label_losses(rows.part(part), allowed, near[part], table, losses[part], work)
-
-    in_threads(compute, n_rows, len(rows.data) * n_labels)
-    return losses

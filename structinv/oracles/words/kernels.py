@@ -72,16 +72,12 @@ class Asked(NamedTuple):
     Number p is the direction ``-V[0]``.
 
     - `rho` (K + 1,), `cost` (n,): grades of the numbers of edits, and cost of each row; rho may be empty
-    - `changed` (n,): mask of the rows that may be edited
-    - `guesses` (n,): guess of the K-th largest gain of each row, 0 for none
     """
 
     V: np.ndarray
     assign: np.ndarray
     rho: np.ndarray
     cost: np.ndarray
-    changed: np.ndarray
-    guesses: np.ndarray
 
 
 class Maxima(NamedTuple):
@@ -380,7 +376,7 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
     Workspaces: `work` (WORK_ROWS, longest row + K + 1), `places` (2, longest row + K + 1).
     """
     indptr, indices, data = rows
-    V, assign, rho, cost, changed, guesses = asked
+    V, assign, rho, cost = asked
     K, low, high, value, present = allowed
     ranks_start, order = ranks
     values, sizes, grades = maxima
@@ -390,7 +386,7 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
     for i in range(assign.size):
         start, length, a = indptr[i], indptr[i + 1] - indptr[i], assign[i]
         v, sign = (V[a], 1.0) if a < V.shape[0] else (V[0], -1.0)
-        stop, count, most = start + length, length, K if changed[i] else 0
+        stop, count = start + length, length
         score, abs_score = products(indices[start:stop], data[start:stop], sign, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
@@ -399,16 +395,16 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
                     j = indices[start + t]
                     gain[t] = max(gain[t], value[j] * sign * v[j])
             r = ranks_start[a]
-            while r < ranks_start[a + 1] and count < length + most:
+            while r < ranks_start[a + 1] and count < length + K:
                 j = order[r]
                 gain[count], candidates[count] = value[j] * sign * v[j], j
                 count += _is_absent(indices, data, start, stop, j)
                 r += 1
-        left, total_gain = most, 0.0
+        left, total_gain = K, 0.0
         if rho.size:
             for t in range(count):
                 kept[t] = gain[t]
-            found, left, cut, total = ordered(kept, count, most), 0, np.inf, 0.0
+            found, left, cut, total = ordered(kept, count, K), 0, np.inf, 0.0
             reached = cost[i] * rho[0]
             for k in range(found):
                 total += kept[k]
@@ -420,10 +416,9 @@ def worst_edits(rows, asked, allowed, ranks, maxima, edited, work, places):
         else:
             # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
-            near = guesses[i] if guesses[i] > 0 else guess
-            total_gain, cut = best_gains(gain[first:], 1, count - first, most, near, kept, best)
+            total_gain, cut = best_gains(gain[first:], 1, count - first, K, guess, kept, best)
             # Guess for the next row, which often has similar gains.
-            guess = 0.5 * (guess + cut) if most > 0 else guess
+            guess = 0.5 * (guess + cut) if K > 0 else guess
             values[i] = score + total_gain
         sizes[i] = max(high, 1.0) * abs_score + (total_gain if value.size else 0.0)
         if n_added.size == 0:
@@ -615,15 +610,11 @@ def worst_label(rows, i, W, edits, work, size, n_always, average, best, threshol
 
 
 @njit(**LEAN)
-def label_losses(rows, moves, mu, W, losses, work):
-    """Compute the exact losses of rows at ``W``.
-
-    ``mu`` has a guess of the K-th largest gain of each row, and ``work`` is a workspace for one label.
-    """
-    recent = 0.0
+def label_losses(rows, edits, W, losses, work):
+    """Compute exact losses of rows at ``W``, with a workspace for one label."""
+    # Guess of the K-th largest gain, from the row before.
+    guess = 0.0
     for i in range(losses.size):
-        edits, guess = moves_of(moves, i, mu, recent)
         bound_all(rows, i, W, edits, guess, work.bounds)
         # With an infinite average no label becomes active.
-        _, losses[i], threshold = worst_label(rows, i, W, edits, work, 0, 0, np.inf, 0.0, guess)
-        recent = threshold if moves.changed[i] else recent
+        _, losses[i], guess = worst_label(rows, i, W, edits, work, 0, 0, np.inf, 0.0, guess)
