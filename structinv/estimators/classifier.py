@@ -99,14 +99,15 @@ class InvariantClassifier(LabelingEstimator):
     ) -> Problem:
         """Return the problem for checked rows and labels."""
         check_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        classes = np.unique(y)
         if len(classes) < 2:
             (only,) = classes.tolist()
             raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
         self._check_costs(classes)
         own = checked_weights(sample_weight, rows)
-        weights = self.C * own * class_factors(self.class_weight, classes, y, own)[codes]
+        factors = class_factors(self.class_weight, classes, y, own)
+        weights = self.C * own * factors[np.searchsorted(classes, y)]
         check_some("sample_weight", weights, "sample")
         return self._of_classes(rows, y, classes, oracle, weights)
 

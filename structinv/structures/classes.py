@@ -49,8 +49,8 @@ class RowStructure(Structure):
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
         # The true label has the loss 0.
-        violated = np.max(reached, axis=1) > 0
-        upper = np.max(found.upper, axis=1)
+        violated = row_max(reached) > 0
+        upper = row_max(found.upper)
         return Decoding(np.where(violated, labels, competitors.codes), np.maximum(0.0, upper))
 
     def runner_up(
