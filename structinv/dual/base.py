@@ -134,6 +134,8 @@ class FocusedSweeps(ABC):
     gaps: np.ndarray
     rows_at_once: int
     unwatched: int = 0
+    # True if the last sweep visited all rows because of their large gaps.
+    revisited: bool = False
 
     @abstractmethod
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
@@ -143,10 +145,15 @@ class FocusedSweeps(ABC):
         """
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """Visit rows with a large gap several times, then all rows."""
+        """Visit rows with a large gap several times, then all rows.
+
+        If these are all rows, the visits are a separate sweep, after which a run may end.
+        """
         # The time is checked before the first portion.
         self.unwatched = self.rows_at_once
-        visits = self._revisit(f, out_of_time)
+        visits, self.revisited = (0, False) if self.revisited else self._revisit(f, out_of_time)
+        if self.revisited:
+            return float(self.gaps.sum()), visits
         gap, visited = self.visit_all(f, out_of_time)
         return gap, visits + visited
 
@@ -173,18 +180,22 @@ class FocusedSweeps(ABC):
         places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
         return self.rows[places[places < len(self.rows)]]
 
-    def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
-        """Visit the rows with most of the gap until it is small; return the number of visits."""
-        visits, total = 0, self.gaps.sum()
+    def _revisit(self, f: Element, out_of_time: OutOfTime) -> tuple[int, bool]:
+        """Visit the rows with most of the gap until it is small.
+
+        Return the number of visits, and whether they include all rows.
+        """
+        visits, total, complete = 0, self.gaps.sum(), False
         for _ in range(self.focused_passes):
             active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
             if len(active) == 0:
                 break
             done = self.visit(f, active, out_of_time, again=True)
             visits += done
+            complete = done == len(active) and (complete or done == len(self.rows))
             if done < len(active) or self.gaps[active].sum() <= self.enough * total:
                 break
-        return visits
+        return visits, complete
 
 
 def rows_at_once(X: Matrix, entries: int | None = None) -> int:
