@@ -14,17 +14,12 @@ from ..spaces.atoms import AtomStore
 from ..spaces.kernel_space import Expansion
 from ..structures.competitors import Competitors
 from ..utils.jit import LEAN, njit
-from ..utils.matrices import Matrix, in_threads
-from .base import in_runs
+from ..utils.matrices import Matrix
 
 # Fraction of a row's gap at which its steps end. Steps cost little compared with inner products.
 ROW_SHARE = 0.1
 # Maximum number of pairwise steps on a row.
 MOST_STEPS = 200
-# Number of columns of the kernel matrix per portion, so that function values stay in the CPU cache.
-COLUMNS_AT_ONCE = 4096
-# Number of additions with the run time of one exponential.
-NUMBERS_A_VALUE = 100
 # Maximum number of passes over a block, and the fraction of its gap at which they end; the fraction of
 # the mean gap below which rows are skipped; and the fraction of a row's gap at which its steps end.
 MOST_PASSES, LEFT, ACTIVE, BLOCK_SHARE = 8, 0.1, 0.6, 0.5
@@ -284,45 +279,8 @@ class RowBlock:
         _passes(local, moved, own, self.kernel, self.start, order, losses, alphas, gaps)
         used = np.flatnonzero(np.any(moved != 0, axis=1))
         f.coefficients[self.atoms[used]] += moved[used]
-        _update_values(self.store, values, self.atoms[used], moved[used])
+        self.store.add(values, self.atoms[used], moved[used])
         return gaps[order]
-
-
-def _update_values(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
-    """Add the effect of changed coefficients, (m, n_outputs), to the values at all known points."""
-    late = np.where(atoms >= store.n_whole_rows, 1, 0)
-    for part in in_runs(np.arange(len(atoms)), late, store.rows_at_once):
-        _update_some_values(store, values, atoms[part], moved[part])
-
-
-def _update_some_values(
-    store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray
-) -> None:
-    where, table, extra = store.rows_of_table(atoms)
-    places = where[atoms]
-
-    def work(columns: slice) -> None:
-        first, last = columns.start, columns.stop
-        _add_rows(values, first, last, table, extra, places, moved, COLUMNS_AT_ONCE)
-
-    n_columns = values.shape[1]
-    in_threads(work, n_columns, len(atoms) * n_columns // NUMBERS_A_VALUE)
-
-
-@njit(**LEAN)
-def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
-    for start in range(first, last, columns_at_once):
-        size = columns_at_once if last - start > columns_at_once else last - start
-        for a in range(len(where)):
-            row = where[a] - table.shape[0]
-            products = (extra[row] if row >= 0 else table[where[a]])[start : start + size]
-            for k in range(values.shape[0]):
-                if moved[a, k] != 0.0:
-                    # Compilers vectorize loops in one precision that start at 0.
-                    factor = values.dtype.type(moved[a, k])
-                    own = values[k, start : start + size]
-                    for u in range(own.shape[0]):
-                        own[u] += factor * products[u]
 
 
 @njit(**LEAN)

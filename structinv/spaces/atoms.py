@@ -11,7 +11,7 @@ from ..kernels import Kernel
 from ..kernels.kernel_values import half_norms, kernel_matrix
 from ..utils.jit import njit
 from ..utils.matrices import floating
-from .kernel_tiles import expand, in_kernel_tiles, wide_product
+from .kernel_tiles import add_rows, expand, in_kernel_tiles
 
 if TYPE_CHECKING:
     from ..oracles.changes import Changes
@@ -22,7 +22,6 @@ PLACE_BITS = 40
 LOOSE = 0
 # All points of a pool are known from the start if this number of kernel columns fits into the cache.
 COLUMNS_WORTH_A_CACHE = 2000
-VALUES_AT_ONCE = 16_000_000
 ROWS_COMPARED = 1024
 ROWS_GATHERED = 16
 
@@ -366,51 +365,27 @@ class AtomStore:
         """
         used = np.flatnonzero(np.any(coefficients != 0, axis=1))
         values = np.zeros((coefficients.shape[1], self.n_known - first), dtype=self._known.dtype)
-        cached = used[used < self.n_cached_rows]
-        if len(cached) and first < self.n_cached_columns:
-            table = self.table[: len(coefficients), first:]
-            if 2 * len(cached) >= len(table):
-                part = coefficients[: len(table)]
-            else:
-                table, part = table[cached], coefficients[cached]
-            wide_product(part.T.astype(table.dtype), table, values[:, : table.shape[1]])
-        late = max(self.n_cached_columns, first)
-        for atoms, start in ((cached, late), (used[used >= self.n_cached_rows], first)):
-            if len(atoms) and start < self.n_known:
-                points, centers = self.known[start:], self.points(atoms)
-                values[:, start - first :] += expand(self.kernel, points, centers, coefficients[atoms]).T
+        self.add(values, used, coefficients[used], first)
         return values.T
 
-    @property
-    def n_whole_rows(self) -> int:
-        """Number of leading atoms with a complete row in the table."""
-        return self.n_cached_rows if self.n_cached_columns == self.n_known else 0
+    def add(
+        self, values: np.ndarray, atoms: np.ndarray, coefficients: np.ndarray, first: int = 0
+    ) -> None:
+        """Add ``sum_j coefficients_j k(atom_j, z)`` to values at known points.
 
-    @property
-    def rows_at_once(self) -> int:
-        """Maximum number of table rows to compute at once.
+        The points are those from number `first` on.
 
-        They take an eighth of the cache, or `VALUES_AT_ONCE` values if that is more.
+        Shapes: `values` (n_outputs, u), `atoms` (m,), `coefficients` (m, n_outputs).
         """
-        share = self.cache_bytes / (8 * self.dtype.itemsize)
-        return max(1, int(max(VALUES_AT_ONCE, share) // max(1, self.n_known)))
-
-    def rows_of_table(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows of the kernel matrix between atoms and all known points.
-
-        Returns `where` (m,), `table` (r, n_known), `extra` (e, n_known).
-        """
-        n_rows = self.n_whole_rows
-        where = np.arange(len(self))
-        missing = np.unique(atoms[atoms >= n_rows])
-        where[missing] = n_rows + np.arange(len(missing))
-        # An empty table may have another precision than the points.
-        empty = np.zeros((0, self.n_known), dtype=self.dtype)
-        table = self._table[:n_rows, : self.n_known] if n_rows else empty
-        extra = np.empty((len(missing), self.n_known), dtype=table.dtype)
-        if self._fill_rows(missing, extra) and n_rows == 0:
-            return self.rows_of_table(atoms)
-        return where, table, extra
+        cached, late = atoms < self.n_cached_rows, max(self.n_cached_columns, first)
+        if np.any(cached) and first < late:
+            add_rows(values, self._table, atoms[cached], coefficients[cached], slice(first, late))
+        for some, start in ((cached, late), (~cached, first)):
+            if np.any(some) and start < self.n_known:
+                own, points, norms = atoms[some], self.known[start:], self._norms[: self.n_known]
+                both = norms[start:], norms[self.places[own]]
+                found = expand(self.kernel, points, self.points(own), coefficients[some], both)
+                values[:, start - first :] += found.T
 
     def _fill_rows(self, atoms: np.ndarray, table: np.ndarray) -> bool:
         """Write the kernel matrix between atoms and all known points to a table.

@@ -16,7 +16,7 @@ from ..oracles.whole_examples import SingleMember
 from ..structures.competitors import Competitors
 from ..utils.matrices import Rows, count, dense, pick
 from ..utils.row_arrays import Arrays
-from .atoms import VALUES_AT_ONCE, AtomStore, MemberPool
+from .atoms import AtomStore, MemberPool
 from .base import NUMBERS_AT_ONCE, Space
 from .kernel_tiles import SUMMED_AT_ONCE, expand, kernel_rounding, limited_blas
 from .point_sums import PointSums
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Expected number of planes of a block; their inner products share the cache.
 PLANES_EXPECTED_OF_A_BLOCK = 12
+# Twice the maximum number of entries of listed points to compute at once.
+VALUES_AT_ONCE = 16_000_000
 
 
 class Expansion:

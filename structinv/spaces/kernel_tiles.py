@@ -18,6 +18,7 @@ from ..kernels.kernel_values import (
     squared_norms,
 )
 from ..structures.competitors import Competitors
+from ..utils.jit import LEAN, njit
 from ..utils.matrices import in_threads, one_blas_thread
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ ROWS, COLUMNS, LEAST_ROWS = 512, 2048, 64
 FEW = 100_000
 # Number of kernel values that one thread computes at once, to reuse their memory.
 SUMMED_AT_ONCE = 4_000_000
-# Number of multiplications that take as long as one exponential.
-PRODUCTS_A_VALUE = 30
+# Number of additions that take as long as one exponential.
+ADDITIONS_A_VALUE = 100
+# Numbers of rows and columns of a table whose multiples are added up at once: they stay in the CPU cache
+# for all outputs.
+ROWS_ADDED, COLUMNS_ADDED = 64, 4096
 
 Use: TypeAlias = Callable[[slice, slice, np.ndarray], None]
 
@@ -67,7 +71,11 @@ def in_kernel_tiles(
 
 
 def expand(
-    kernel: Kernel, points: np.ndarray, centers: np.ndarray, coefficients: np.ndarray
+    kernel: Kernel,
+    points: np.ndarray,
+    centers: np.ndarray,
+    coefficients: np.ndarray,
+    norms: Norms | None = None,
 ) -> np.ndarray:
     """Return ``sum_j coefficients_j k(center_j, z)`` at points, (n, k), in tiles."""
     values = np.zeros((len(points), coefficients.shape[1]))
@@ -75,20 +83,61 @@ def expand(
     def add(rows: slice, columns: slice, table: np.ndarray) -> None:
         values[rows] += table @ coefficients[columns].astype(table.dtype)
 
-    in_kernel_tiles(kernel, points, centers, add)
+    in_kernel_tiles(kernel, points, centers, add, norms)
     return values
 
 
-def wide_product(left: np.ndarray, table: np.ndarray, out: np.ndarray) -> None:
-    """Compute ``out = left @ table`` for few rows and a long table, in threads."""
-    portions = _even(table.shape[1], -(-table.shape[1] // COLUMNS))
+def add_rows(
+    values: np.ndarray, table: np.ndarray, rows: np.ndarray, coefficients: np.ndarray, columns: slice
+) -> None:
+    """Add ``coefficients.T @ table[rows, columns]`` to values, in threads.
 
-    def work(numbers: slice) -> None:
-        for columns in portions[numbers]:
-            out[:, columns] = left @ table[:, columns]
+    Zero coefficients cost little. Results do not depend on the number of threads. Later columns of the
+    values do not change.
 
-    with limited_blas(left.size * table.shape[1]):
-        in_threads(work, len(portions), left.size * table.shape[1] // PRODUCTS_A_VALUE, most=1)
+    Shapes: `values` (n_outputs, n), `rows` (m,), `coefficients` (m, n_outputs).
+    """
+    n_columns, coefficients = columns.stop - columns.start, np.ascontiguousarray(coefficients)
+
+    def work(part: slice) -> None:
+        _add_rows(values, table, rows, coefficients, columns.start, part.start, part.stop)
+
+    in_threads(work, n_columns, len(rows) * n_columns // ADDITIONS_A_VALUE)
+
+
+@njit(**LEAN)
+def _add_rows(values, table, rows, coefficients, shift, first, last):
+    zero = values.dtype.type(0)
+    for low in range(0, len(rows), ROWS_ADDED):
+        high = low + ROWS_ADDED if low + ROWS_ADDED < len(rows) else len(rows)
+        for start in range(first, last, COLUMNS_ADDED):
+            stop = start + COLUMNS_ADDED if start + COLUMNS_ADDED < last else last
+            for k in range(values.shape[0]):
+                own, factors, count = values[k, start:stop], (zero, zero, zero, zero), 0
+                four = rows[low], rows[low], rows[low], rows[low]
+                for a in range(low, high):
+                    factor = values.dtype.type(coefficients[a, k])
+                    if factor == zero:
+                        continue
+                    four, count = (four[1], four[2], four[3], rows[a]), count + 1
+                    factors = factors[1], factors[2], factors[3], factor
+                    if count == 4:
+                        _add_four(own, table, four, factors, shift + start)
+                        factors, count = (zero, zero, zero, zero), 0
+                if count > 0:
+                    _add_four(own, table, four, factors, shift + start)
+
+
+@njit(**LEAN)
+def _add_four(own, table, rows, factors, start):
+    """Add multiples of four rows, from column `start` on: one access to the sums for all of them."""
+    stop = start + own.shape[0]
+    p, q = table[rows[0], start:stop], table[rows[1], start:stop]
+    r, s = table[rows[2], start:stop], table[rows[3], start:stop]
+    w, x, y, z = factors
+    # Compilers vectorize loops in one precision that start at 0.
+    for u in range(own.shape[0]):
+        own[u] += (w * p[u] + x * q[u]) + (y * r[u] + z * s[u])
 
 
 def limited_blas(size: int) -> AbstractContextManager[None]:

@@ -12,7 +12,6 @@ from structinv.kernels import Gaussian
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import atoms
-from structinv.spaces.atoms import AtomStore
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.point_sums import PointSums
 from structinv.structures import Binary
@@ -184,22 +183,6 @@ def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, column
     best = solve(machine()[0], FrankWolfe(), Gap(1e-6), random_state=0)
     reached = state.offset - 0.5 * this.space.dot(f, f)
     assert reached == pytest.approx(best.dual, rel=1e-4)
-
-
-def test_what_the_cache_does_not_hold_is_computed_in_portions(monkeypatch):
-    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", 1)
-    monkeypatch.setattr(atoms, "VALUES_AT_ONCE", 1000)
-    largest, whole = [0], AtomStore._fill_rows
-
-    def watched(self, numbers, table):
-        largest[0] = max(largest[0], table.size)
-        whole(self, numbers, table)
-
-    this, _ = machine(n=100, cache_mb=100 * 3 * 8 / 1e6)
-    monkeypatch.setattr(AtomStore, "_fill_rows", watched)
-    assert solve(this, FrankWolfe(), Gap(1e-4), random_state=0).status is Status.CONVERGED
-    # A portion is full when its last row, of at most three atoms, goes beyond the limit.
-    assert largest[0] <= 1000 + 3 * 300
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])

@@ -9,7 +9,6 @@ from structinv import InvariantSVC
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
 from structinv.oracles import Box, FiniteOracle
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, solve
-from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel_space as kernel_module
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.terms import Objective, WorstCase
@@ -146,8 +145,7 @@ def test_results_do_not_depend_on_portions(cache_mb, monkeypatch):
     for size in (None, 4):
         if size:
             monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", size)
-            for module in (atoms_module, kernel_module):
-                monkeypatch.setattr(module, "VALUES_AT_ONCE", 100)
+            monkeypatch.setattr(kernel_module, "VALUES_AT_ONCE", 100)
         this = problem(case.oracle, setting, Gaussian(2.0), cache_mb=cache_mb)
         space = this.space
         f = space.combine(this.planes(space.zeros()).normals, np.linspace(0.2, 1.5, N))

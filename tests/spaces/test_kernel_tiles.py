@@ -10,12 +10,14 @@ from structinv.kernels import Gaussian, Kernel, Laplacian
 from structinv.spaces.kernel_space import KernelSpace
 from structinv.spaces.kernel_tiles import (
     COLUMNS,
+    COLUMNS_ADDED,
     ROWS,
+    ROWS_ADDED,
+    add_rows,
     expand,
     in_kernel_tiles,
     kernel_rounding,
     output_rounding,
-    wide_product,
 )
 from structinv.spaces.point_sums import PointSums
 from structinv.structures import Binary
@@ -61,19 +63,19 @@ def test_tiles_form_the_kernel_matrix(kernel):
 
 
 @pytest.mark.parametrize("n", [40, 90])
-def test_values_and_wide_products_do_not_depend_on_threads(monkeypatch, n):
+def test_values_and_sums_of_rows_do_not_depend_on_threads(monkeypatch, n):
     rng = np.random.default_rng(2)
     X, Y = (rng.standard_normal((m, 300)).astype(np.float32) for m in (n, 2100))
     table = rng.standard_normal((400, 6300)).astype(np.float32)
-    left = rng.standard_normal((10, 400)).astype(np.float32)
+    coefficients, rows = rng.standard_normal((400, 10)), rng.permutation(400)
     found = []
     for threads in (1, 2):
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-        values, product = np.empty((n, 2100), dtype=np.float32), np.empty((10, 6300), dtype=np.float32)
+        values, sums = np.empty((n, 2100), dtype=np.float32), np.zeros((10, 6300), dtype=np.float32)
         with threadpool_limits(threads, user_api="blas"):
             in_kernel_tiles(Gaussian(20.0), X, Y, partial(put, values))
-            wide_product(left, table, product)
-        found.append((values, product))
+            add_rows(sums, table, rows, coefficients, slice(0, 6300))
+        found.append((values, sums))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][1], found[1][1])
 
@@ -134,8 +136,15 @@ def test_kernel_that_is_not_thread_safe_gets_whole_rows():
     assert kernel.asked == 1
 
 
-def test_wide_products():
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 4, ROWS_ADDED + 6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_rows_are_products(n_rows, dtype):
     rng = np.random.default_rng(0)
-    left, table, out = rng.random((3, 200)), rng.random((200, 9000)), np.empty((3, 9000))
-    wide_product(left, table, out)
-    np.testing.assert_allclose(out, left @ table, rtol=1e-12)
+    table = rng.standard_normal((100, COLUMNS_ADDED + 20)).astype(dtype)
+    values = rng.standard_normal((3, COLUMNS_ADDED + 15)).astype(dtype)
+    rows = rng.permutation(100)[:n_rows]
+    coefficients = rng.standard_normal((n_rows, 3)) * (rng.random((n_rows, 3)) < 0.6)
+    wanted = values.astype(float)
+    wanted[:, :-5] += coefficients.T @ table[rows, 7:-3]
+    add_rows(values, table, rows, coefficients, slice(7, COLUMNS_ADDED + 17))
+    np.testing.assert_allclose(values, wanted, atol=1e-5 if dtype == np.float32 else 1e-12)
