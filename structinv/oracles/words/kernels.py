@@ -182,9 +182,9 @@ def gains(b, length, drop, grow, gain):
 
 @njit(**LEAN)
 def repeated_gains(b, units, drop, grow, most, cut, gain):
-    """List the gains above ``cut`` of single edits of words with several units; return their number.
+    """List the gains of single edits above ``cut``; return their number.
 
-    ``b`` has the product of one unit, and a word is listed once for each unit, up to ``most`` times.
+    ``b`` has the product of one unit of each word. A word is listed once per unit, up to ``most`` times.
     """
     size = 0
     for t in range(units.size):
