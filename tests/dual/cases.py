@@ -344,22 +344,32 @@ def of_edits(oracle: Any) -> Callable[[], Made]:
     return lambda: (edit_objective(oracle), edit_optimum(oracle))
 
 
-def of_counted_words() -> Made:
-    """Texts with repeated words, of which each deletion removes one."""
+MOST_TOKENS = 3
+
+
+def of_texts(edit: str) -> Objective:
+    """Texts with repeated words, of which those of one label change."""
     X, y = edit_rows()
     names, counts = np.array([f"word{j}" for j in range(WORDS)]), X.toarray().astype(int)
     words = CountVectorizer().fit(names)
     words.vocabulary_ = {name: j for j, name in enumerate(names)}
     texts = ReadTexts.of(words, [" ".join(np.repeat(names, row)) for row in counts])
-    oracle = texts.oracle(TokenEdits("drop", MOST_DELETED)).only_for(1)
-    return edit_objective(oracle, data=(texts.rows, y)), counted_optimum()
+    oracle = texts.oracle(TokenEdits(edit, MOST_TOKENS)).only_for(1)
+    return edit_objective(oracle, data=(texts.rows, y))
 
 
-MOST_DELETED = 3
+def of_deleted_tokens() -> Made:
+    return of_texts("drop"), deleted_optimum()
+
+
+def of_inserted_tokens() -> Made:
+    # All inserted tokens are the best one.
+    oracle = FAdd(1, float(MOST_TOKENS), present=True).only_for(1)
+    return of_texts("add"), edit_optimum(oracle)
 
 
 @once
-def counted_optimum() -> float:
+def deleted_optimum() -> float:
     """Each word of a text has one gain per occurrence."""
     X, y = edit_rows()
     w, b, losses = cp.Variable(WORDS), cp.Variable(), []
@@ -367,7 +377,7 @@ def counted_optimum() -> float:
         tokens, sign = np.repeat(np.arange(WORDS), row), 2 * label - 1
         depth = 1 - sign * (row @ w + b)
         if label == 1 and len(tokens):
-            depth += cp.sum_largest(cp.pos(sign * w[tokens]), min(MOST_DELETED, len(tokens)))
+            depth += cp.sum_largest(cp.pos(sign * w[tokens]), min(MOST_TOKENS, len(tokens)))
         losses.append(cp.pos(depth))
     norm = cp.sum_squares(w) + cp.square(b)
     return minimum(0.5 * norm + 0.3 * cp.sum(cp.hstack(losses)))
@@ -411,7 +421,8 @@ STATES = {
         f"labels-{name}": explicit(state, name, "multiclass", sparse=True)
         for name, state in LABELS.items()
     },
-    "counted words": StateCase(WordState, of_counted_words),
+    "deleted tokens": StateCase(WordState, of_deleted_tokens),
+    "inserted tokens": StateCase(AdditionState, of_inserted_tokens),
     "additions": StateCase(AdditionState, of_edits(FAdd(1).only_for(1))),
     "edits": StateCase(EditState, of_edits(FEdit(1, add=1.0).only_for(1))),
     "edits of all rows": StateCase(EditState, of_edits(FEdit(1, add=1.0))),
