@@ -19,7 +19,7 @@ from ..utils.matrices import Matrix, Rows, check_indices, dense_rows, refuse_mas
 from ..utils.parameters import brief
 from .arguments import hint_of
 from .listed_changes import ListedChanges, changes_of, draws_of_list, listed_region, most_derived
-from .query import Query, Violations, worst_of
+from .query import Query, Violations, worst_at, worst_of
 from .support import Costs, Grades, Support, costs_of
 
 if TYPE_CHECKING:
@@ -585,6 +585,23 @@ class BoundOracle:
             Score differences and costs at the worst perturbed samples, for each row and label.
         """
         return worst_of(self, rows, query)
+
+    def unperturbed(self, rows: Rows, query: Query) -> Violations:
+        """Compute the same for some rows, as if they were not perturbed.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+        query : Query
+            Functions and competing labels of these rows.
+
+        Returns
+        -------
+        Violations
+            Score differences and costs at the rows themselves.
+        """
+        return worst_at(take(self.X, rows), query)
 
     def changes(self) -> Changes | None:
         """Return the list of members for all rows, created on the first call.

@@ -30,7 +30,7 @@ from .base import BoundOracle, CountedChanges, InvarianceOracle, Support, as_ora
 from .changes import Changes
 from .combined_changes import DerivedChanges
 from .listed_changes import changes_of, draws_of
-from .query import Query, Violations, worst_at
+from .query import Query, Violations
 from .support import Costs, Grades
 from .third_party import bind, region_of, tangents_of
 from .words.bound_edits import RowEdits
@@ -179,7 +179,7 @@ class _BoundOnlyFor(BoundPart):
         inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
         if len(inside) and not len(outside):
             return self.inner.worst(rows, query)
-        unperturbed = worst_at(take(self.X, numbers[outside]), query.take(outside))
+        unperturbed = self.inner.unperturbed(numbers[outside], query.take(outside))
         if not len(inside):
             return unperturbed
         return Violations.by_mask(

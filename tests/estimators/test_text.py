@@ -375,6 +375,14 @@ def test_margins_of_single_precision_rows_hold():
         assert np.all(reached >= certificate.margins)
 
 
+@pytest.mark.parametrize("norm", [None, "l2"])
+def test_margins_of_unedited_single_precision_rows_hold(norm):
+    vectorizer = TfidfVectorizer(norm=norm, dtype=np.float32)
+    model = fitted("drop", 2, vectorizer, only_for="spam", tol=1e-5)
+    labels = np.full(len(LONG[0]), "ham")
+    assert np.all(margins(model, LONG[0], labels) >= model.certify(LONG[0], labels).margins)
+
+
 def test_texts_of_a_moved_threshold_are_those_of_the_classifier(monkeypatch):
     model = fitted("edit", 1)
     moved = FixedThresholdClassifier(

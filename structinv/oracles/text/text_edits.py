@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from ...utils.matrices import TIES, Matrix, Rows
 from ..base import BoundOracle, CountedChanges, InvarianceOracle
 from ..combinators import counted_inside
+from ..query import Query, Violations
 from ..support import Costs, Grades, Support, rounding_bound
 from ..words.bound_edits import RowEdits
 from .ratios import TOLERANCE, Normalization
@@ -154,8 +155,16 @@ class _BoundTexts(BoundOracle):
         self.oracle._refuse_grades(rho)
         texts, found = self.oracle.texts, self._search(V, np.asarray(assign, dtype=np.int64), rows)
         upper = found.upper if self.oracle.bounds else None
-        points, unit = texts.normalization.rows(found.counts()), unit_of_rows(texts.reader.step)
-        return _TextSupport(points, upper, norm=texts.normalization.norm, unit=unit)
+        points, normalization = texts.normalization.rows(found.counts()), texts.normalization
+        return _TextSupport(points, upper, norm=normalization.norm, units=_units(texts))
+
+    def unperturbed(self, rows: Rows, query: Query) -> Violations:
+        found, texts = super().unperturbed(rows, query), self.oracle.texts
+        if found.rounding is not None:
+            # The rows of the vectorizer may be in single precision.
+            steps = 1 if texts.normalization.norm is None else 1 + STEPS
+            found.rounding = steps * _units(texts) * found.rounding
+        return found
 
     def edits(self) -> RowEdits | None:
         texts = self.oracle.texts
@@ -166,26 +175,30 @@ class _BoundTexts(BoundOracle):
         return self.oracle.texts.search(self.oracle.edits, self.oracle.tolerance)
 
 
+def _units(texts: ReadTexts) -> float:
+    """Return the rounding unit of the rows of a vectorizer, as a multiple of that of float64."""
+    return max(1.0, unit_of_rows(texts.reader.step) / float(np.finfo(np.float64).eps))
+
+
 @dataclass(frozen=True)
 class _TextSupport(Support):
     """Rows of the worst edited texts, with rounding errors of all edited texts."""
 
     norm: str | None = None
-    # Rounding unit of the rows of the vectorizer.
-    unit: float = 0.0
+    # Rounding unit of the rows of the vectorizer, as a multiple of that of float64.
+    units: float = 1.0
 
     def rounding(
         self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, constant_sizes: np.ndarray
     ) -> np.ndarray:
         """Bound the rounding errors of scores, from the largest sum of absolute terms."""
-        factor = max(1.0, self.unit / float(np.finfo(np.float64).eps))
         if self.norm is None:
-            return factor * super().rounding(V, sizes, assign, constant_sizes)
+            return self.units * super().rounding(V, sizes, assign, constant_sizes)
         squared = (sizes * sizes).sum(axis=1)
         largest = np.sqrt(squared) if self.norm == "l2" else sizes.max(axis=1, initial=0.0)
         size = largest[assign]
         bound = (1 + STEPS) * rounding_bound(self.points, size + constant_sizes)
-        return factor * bound + 2 * TIES * size
+        return self.units * bound + 2 * TIES * size
 
 
 def readers(steps: Sequence[Any]) -> list[TokenReader]:

@@ -63,6 +63,7 @@ class EditOracle(FeatureParameters, InvarianceOracle):
                 check_features(name, getattr(self, name), n_features)
 
     def counted(self) -> CountedChanges:
+        check_integer("max_changes", self.max_changes, least=0)
         return CountedChanges(
             int(self.max_changes), lambda most: clone(self).set_params(max_changes=most)
         )
