@@ -45,10 +45,8 @@ class WordState(HingeState):
         # Number of gains of the row with most of them: every word has one per unit, up to K.
         longest = longest_row(self.X.indptr)
         if len(edits.units):
-            units = np.minimum(edits.units, edits.max_changes)
-            longest = max(
-                longest, int(np.diff(np.append(0, np.cumsum(units))[self.X.indptr]).max(initial=0))
-            )
+            ends = np.append(0, np.cumsum(np.minimum(edits.units, edits.max_changes)))
+            longest = max(longest, longest_row(ends[self.X.indptr]))
         self.width = longest + 1
         self.moves = edits.moves(self.width, edits.changed)
         self.workspace = (
@@ -158,8 +156,8 @@ def shrunk(
     # Limits with rounding errors leave feasible deviations unchanged.
     limits = (1.0 + ROUNDING) * taus
     delta = np.clip(delta, -drop * limits[owners], grow * limits[owners])
-    limits = np.where(delta < 0, drop, grow)
-    used = units * np.divide(np.abs(delta), limits, out=np.zeros(len(delta)), where=delta != 0)
+    largest = np.where(delta < 0, drop, grow)
+    used = units * np.divide(np.abs(delta), largest, out=np.zeros(len(delta)), where=delta != 0)
     spent = np.bincount(owners, used, len(lengths))
     exceeds = spent > (1.0 + ROUNDING) * budgets
     factor = np.divide(budgets, spent, out=np.ones(len(lengths)), where=exceeds)

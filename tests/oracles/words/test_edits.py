@@ -246,3 +246,9 @@ def test_worst_points_attain_the_gains(row, changes, factors, seed):
     np.testing.assert_allclose(worst.gains[np.arange(3), labels], reached, atol=1e-12)
     np.testing.assert_array_equal(found.gains, worst.gains[np.arange(3), labels])
     assert all(oracle.contains(np.array(row, dtype=float), point) for point in points)
+
+
+@pytest.mark.parametrize("most", [None, np.inf, 1.5])
+def test_a_number_of_edits_that_is_no_integer_is_named(most):
+    with pytest.raises(TypeError, match="max_changes must be an integer"):
+        FDrop(most).counted()
