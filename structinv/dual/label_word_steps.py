@@ -20,7 +20,6 @@ from ..oracles.words.kernels import (
     gains,
     largest,
     margin_against,
-    moves_of,
     worst_label,
 )
 from ..utils.jit import LEAN, LEAN_FAST, njit
@@ -387,6 +386,17 @@ def _update_weights(rows, i, W, work, size, rate):
 
 
 @njit(**LEAN)
+def _moves_of(moves, i, mu, recent):
+    """Return the allowed edits of a row, and a guess of its K-th gain.
+
+    Without an earlier update, the guess is the K-th gain of the row before.
+    """
+    if not moves.changed[i]:
+        return (moves.most, 0.0, 0.0), 0.0
+    return (moves.most, moves.drop, moves.grow), mu[i] if mu[i] > 0 else recent
+
+
+@njit(**LEAN)
 def sweep_label_words(rows, weights, squares, moves, mu, pairs, deviations, W, order, gaps, least, full,
                       work):  # fmt: skip
     """Update the pairs of the rows in ``order`` until a pool is full.
@@ -410,7 +420,7 @@ def sweep_label_words(rows, weights, squares, moves, mu, pairs, deviations, W, o
         gaps[i] = 0.0
         if c == 0:
             continue
-        edits, guess = moves_of(moves, i, mu, recent)
+        edits, guess = _moves_of(moves, i, mu, recent)
         if full:
             bound_all(rows, i, W, edits, guess, now.bounds)
         size = _load(pairs, deviations, i, length, now)

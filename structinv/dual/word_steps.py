@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..oracles.words.kernels import changing, gains, largest, products, repeated_gains
+from ..oracles.words.kernels import changing, gains, largest, products
 from ..utils.jit import LEAN, LEAN_FAST, njit
 
 # Words without a deviation are not updated if their gain is below this fraction of the row's last
@@ -264,14 +264,29 @@ def add_points(rows, delta, taus, rates, f):
 
 
 @njit(**LEAN)
+def _unit_gains(b, units, drop, grow, most, cut, gain):
+    """List the gains of single edits above ``cut``; return their number.
+
+    ``b`` has the product of one unit of each word. A word is listed once per unit, up to ``most`` times.
+    """
+    size = 0
+    for t in range(units.size):
+        value = max(drop * b[t], -grow * b[t])
+        for _ in range(min(units[t], most) if value > cut else 0):
+            gain[size] = value
+            size += 1
+    return size
+
+
+@njit(**LEAN)
 def _top_units(b, units, moves, guess, of_unit, gain):
     """Return the results of `largest` for edits of single units; write the products of one unit."""
     for t in range(units.size):
         of_unit[t] = b[t] / units[t]
     K, drop, grow, _ = moves
-    count = repeated_gains(of_unit, units, drop, grow, K, KEEP * guess, gain)
+    count = _unit_gains(of_unit, units, drop, grow, K, KEEP * guess, gain)
     if count < K and guess > 0:
-        count = repeated_gains(of_unit, units, drop, grow, K, 0.0, gain)
+        count = _unit_gains(of_unit, units, drop, grow, K, 0.0, gain)
     return largest(gain, count, K, guess)
 
 

@@ -78,7 +78,11 @@ class WordEdits:
 
     def moves(self, most: int, changed: np.ndarray) -> Moves:
         """Return the rescaling of at most `most` words of each row with ``changed[i]``."""
-        return Moves(min(self.max_changes, most), 1.0 - self.low, self.high - 1.0, changed)
+        return Moves(*self.rescaling(most), changed)
+
+    def rescaling(self, most: int) -> tuple[int, float, float]:
+        """Return the number of edits, and the largest decrease and increase of a factor."""
+        return min(self.max_changes, most), 1.0 - self.low, self.high - 1.0
 
     def maxima(
         self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
@@ -272,13 +276,13 @@ class BoundEdits(BoundOracle):
         if not np.array_equal(cost[codes], costs):
             return None
         table, of_rows = np.vstack([query.weights.T, query.constants]), (*csr_arrays(rows), codes, cost)
-        of_labels, losses, edits = LabelRows(*of_rows, True), np.empty(len(codes)), self.word_edits
-        allowed = min(edits.max_changes, self.X.shape[1]), 1.0 - edits.low, edits.high - 1.0
+        of_labels, losses = LabelRows(*of_rows, True), np.empty(len(codes))
+        edits = self.word_edits.rescaling(self.X.shape[1])
         capacity = longest_row(rows.indptr) + 1
 
         def compute(part: slice) -> None:
             work = competitors(1, capacity, n_labels)
-            label_losses(of_labels.part(part), allowed, table, losses[part], work)
+            label_losses(of_labels.part(part), edits, table, losses[part], work)
 
         in_threads(compute, len(codes), rows.nnz * n_labels)
         gains = losses[:, None] - costs

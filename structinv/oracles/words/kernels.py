@@ -180,21 +180,6 @@ def gains(b, length, drop, grow, gain):
         gain[t] = max(drop * b[t], -grow * b[t])
 
 
-@njit(**LEAN)
-def repeated_gains(b, units, drop, grow, most, cut, gain):
-    """List the gains of single edits above ``cut``; return their number.
-
-    ``b`` has the product of one unit of each word. A word is listed once per unit, up to ``most`` times.
-    """
-    size = 0
-    for t in range(units.size):
-        value = max(drop * b[t], -grow * b[t])
-        for _ in range(min(units[t], most) if value > cut else 0):
-            gain[size] = value
-            size += 1
-    return size
-
-
 @njit(**LEAN_FAST)
 def changing(b, delta, length, drop, grow, cut, place):
     """Write positions of words with a deviation or gain above ``cut``; count them."""
@@ -486,17 +471,6 @@ def label_maxima(rows, table, codes, K, low, high, found, sizes, work, guess):
                 top, cut = best_gains(gain[k:], n_labels, length, K, guess[k], kept, best)
                 total[k] += top
                 guess[k] = 0.5 * (guess[k] + cut) if K > 0 else 0.0
-
-
-@njit(**LEAN)
-def moves_of(moves, i, mu, recent):
-    """Return the allowed edits of a row, and a guess of its K-th gain.
-
-    Without an earlier update, the guess is the K-th gain of the row before.
-    """
-    if not moves.changed[i]:
-        return (moves.most, 0.0, 0.0), 0.0
-    return (moves.most, moves.drop, moves.grow), mu[i] if mu[i] > 0 else recent
 
 
 @njit(**LEAN_FAST)
